@@ -66,7 +66,8 @@ template <BlockType kType>
 void put_code(std::uint8_t* piece, const Place& place, std::uint32_t code) {
   constexpr TileForm kForm = tile_form(kType);
   if constexpr (kForm.bits == 8) {
-    piece[byte_of_eight(place).byte] = static_cast<std::uint8_t>(code);
+    const tiles::CodeAt at = word_of_eight(place);
+    put_bits(piece + at.byte, code << at.bit);
     return;
   }
   const tiles::CodeAt at = word_of_four(place);
@@ -208,8 +209,8 @@ void unpack_tiles(float* y, const std::uint8_t* bytes, const PackedTiles& form) 
         for (int r = 0; r < table[t] % 16; ++r)
           for (std::int64_t c = 0; c < form.cols(); ++c)
             y[(table[t] / 16 + r) * form.cols() + c] = tiles::number_at<kType>(
-                bytes + of.pieces + (t * form.pieces_of_tile() + c / kPieceColumns) * kBytes, r,
-                static_cast<int>(c % kPieceColumns));
+                bytes + of.pieces + (t * form.pieces_of_tile() + c / kPieceColumns) * kBytes,
+                Place(r, static_cast<int>(c % kPieceColumns)));
     });
 }
 

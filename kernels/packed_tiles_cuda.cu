@@ -13,30 +13,54 @@ template <BlockType kType, class T>
 __device__ void unpack(T* y, const std::uint8_t* piece, int row, int k) {
   float out[kNumbers];
 #pragma unroll
-  for (int i = 0; i < kNumbers; ++i) out[i] = tiles::number_at<kType>(piece, row, k + i);
+  for (int i = 0; i < kNumbers; ++i)
+    out[i] = tiles::number_at<kType>(piece, tiles::Place(row, k + i));
   store(y, out);
 }
 
-// A block for a tile, a warp of it for a row; without a table rows of tiles are behind one another.
+// Four lanes in a row have a pair of numbers of each of four units, one after the other; then each
+// has a unit.
+template <class T>
+__device__ void gather_units(Pack<T, kNumbers>& pairs) {
+  constexpr int kWords = Pack<T, kNumbers>::kWords, kOfPair = kWords / 4;
+#pragma unroll
+  for (int distance = 1; distance <= 2; distance *= 2) {
+    const bool is_upper = threadIdx.x & distance;
+#pragma unroll
+    for (int i = 0; i < kWords; ++i) {
+      if (i / kOfPair & distance) continue;
+      std::uint32_t &low = pairs.word[i], &high = pairs.word[i + distance * kOfPair];
+      const std::uint32_t got = __shfl_xor_sync(0xffffffff, is_upper ? low : high, distance);
+      (is_upper ? low : high) = got;
+    }
+  }
+}
+
+// A block for a tile, of each piece of which a warp has some columns; without a table rows of tiles
+// are behind one another.  A thread has the codes of a row that lie together, as in a product.
 template <BlockType kType, class T>
-__global__ __launch_bounds__(kThreads) void unpack_kernel(T* __restrict__ y,
-                                                          const std::uint8_t* __restrict__ pieces,
-                                                          const std::int32_t* __restrict__ table,
-                                                          std::int64_t rows, std::int64_t cols,
-                                                          int of_tile) {
+__global__ __launch_bounds__(kThreads, 4) void unpack_kernel(
+    T* __restrict__ y, const std::uint8_t* __restrict__ pieces,
+    const std::int32_t* __restrict__ table, std::int64_t rows, std::int64_t cols, int of_tile) {
+  constexpr int kBytes = tile_form(kType).piece_bytes();
+  static_assert(kPieceColumns == kThreads / 32 * 4 * kNumbers);
   const std::int64_t tile = blockIdx.x;
-  const int row = static_cast<int>(threadIdx.x) / 32;
   const std::int64_t first = table == nullptr ? tile * kTileRows : table[tile] / 16;
   const std::int64_t own = table == nullptr ? rows - first : table[tile] % 16;
-  if (row >= own) return;
-  const int k = static_cast<int>(threadIdx.x) % 32 * kNumbers;
-  y += (first + row) * cols + k;
-  pieces += tile * of_tile * tile_form(kType).piece_bytes();
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const int row = lane / 4, column = (4 * warp + lane % 4) * kNumbers;
+  y += (first + row) * cols + column;
+  pieces += tile * of_tile * kBytes;
 #pragma unroll 4
-  for (int piece = 0; piece < of_tile; ++piece)
-    if (piece * kPieceColumns + k < cols)
-      unpack<kType>(y + piece * kPieceColumns, pieces + piece * tile_form(kType).piece_bytes(), row,
-                    k);
+  for (int piece = 0; piece < of_tile; ++piece) {
+    float pairs[kNumbers];
+#pragma unroll
+    for (int i = 0; i < kNumbers; ++i)
+      pairs[i] = tiles::number_at<kType>(pieces + piece * kBytes, tiles::Place(lane, warp, i));
+    auto unit = Pack<T, kNumbers>::of(pairs);
+    gather_units(unit);
+    if (row < own && piece * kPieceColumns + column < cols) store(y + piece * kPieceColumns, unit);
+  }
 }
 
 template <BlockType kType, class T>  // a block for an id

@@ -37,18 +37,22 @@ MT_BOTH float float_of_e4m3(std::uint32_t bits) {
   return float_of_bits((bits & 0x80) << 24 | (bits & 0x7f) << 20) * 0x1p120f;
 }
 
-// Where column k of a piece is.
+// Where a number of a piece is.
 struct Place {
-  int thread, step, pair, half, odd;
-  MT_BOTH Place(int row, int k)
-      : thread(4 * row + k % 8 / 2),
+  int row, thread, step, pair, odd;
+  // At column k.
+  MT_BOTH Place(int of_row, int k)
+      : row(of_row),
+        thread(4 * of_row + k % 8 / 2),
         step(k / 16),
         pair(k / 16 % 2 * 2 + k / 8 % 2),
-        half(k / 8 % 2),
         odd(k % 2) {}
+  // Number i of the eight in four pairs that a thread has of two steps u.
+  MT_BOTH Place(int of_thread, int u, int i)
+      : row(of_thread / 4), thread(of_thread), step(2 * u + i / 4), pair(i / 2), odd(i % 2) {}
 };
 
-// The byte or word that a code is in, and the bits that it begins at.
+// The word that a code is in, and the bit that it begins at.
 struct CodeAt {
   int byte, bit;
 };
@@ -56,8 +60,8 @@ MT_BOTH CodeAt word_of_four(const Place& p) {
   const int two = p.step / 2;
   return {two / 4 * 512 + p.thread * 16 + two % 4 * 4, 16 * p.odd};
 }
-MT_BOTH CodeAt byte_of_eight(const Place& p) {
-  return {p.step / 4 * 512 + p.thread * 16 + p.step % 4 * 4 + 2 * p.half + p.odd, 0};
+MT_BOTH CodeAt word_of_eight(const Place& p) {
+  return {p.step / 4 * 512 + p.thread * 16 + p.step % 4 * 4, 16 * (p.pair % 2) + 8 * p.odd};
 }
 MT_BOTH CodeAt bits_of_five(const Place& p) {
   const int two = p.step / 2;
@@ -68,16 +72,16 @@ MT_BOTH CodeAt bits_of_six(const Place& p) {
   return {1024 + p.thread * 16 + two / 2 * 4, 8 * (two % 2) + 2 * p.pair + 16 * p.odd};
 }
 
-// The number at a row and column of a piece, as blocks' reader has it.
+// A number of a piece, as blocks' reader has it.
 template <BlockType kType>
-MT_BOTH float number_at(const std::uint8_t* piece, int row, int k) {
+MT_BOTH float number_at(const std::uint8_t* piece, const Place& place) {
   constexpr TileForm kForm = tile_form(kType);
-  const Place place(row, k);
   const std::uint8_t* const scales = piece + kForm.scales_at();
-  const int group = row * kForm.groups() + k / kForm.group;
+  const int row = place.row, group = row * kForm.groups() + place.step / (kForm.group / 16);
   float q = 0;
   if constexpr (kForm.bits == 8) {
-    const std::uint32_t byte = piece[byte_of_eight(place).byte];
+    const CodeAt at = word_of_eight(place);
+    const std::uint32_t byte = load_at<std::uint32_t>(piece + at.byte) >> at.bit & 0xff;
     q = kForm.codes == TileCodes::e4m3 ? float_of_e4m3(byte)
                                        : static_cast<float>(static_cast<int>(byte) - 128);
   } else {
@@ -141,7 +145,7 @@ MT_BOTH float number_at(const std::uint8_t* piece, int row, int k) {
     return float_of_half(load_at<std::uint16_t>(scales + 2 * row)) *
            (q * static_cast<float>(static_cast<int>(scales[16 + group]) - 128));
   if constexpr (kForm.scales == TileScales::e4m3)
-    return times(float_of_bits(load_at<std::uint32_t>(scales + 8 * row + k / 128 * 4)),
+    return times(float_of_bits(load_at<std::uint32_t>(scales + 8 * row + place.step / 8 * 4)),
                  float_of_e4m3(scales[64 + group])) *
            q;
   return 0;

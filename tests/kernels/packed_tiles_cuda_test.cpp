@@ -2,6 +2,7 @@
 // for, with all that goes with them; and tiles unpacked.
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <memory>
 
 #include "base/error.h"
@@ -238,6 +239,27 @@ TEST_F(PackedTilesCuda, ARowHasTheBitsThatItHasAlone) {
           ASSERT_EQ(bits[j], all[i * p.n + j]) << static_cast<int>(type) << " " << i << " " << j;
       }
     }
+}
+
+// As numbers of T.
+template <class T>
+void check_unpacked(const Weights& w) {
+  const Numbers<T> y(w.form.rows() * w.form.cols());
+  cuda::unpack_tiles(y.data(), w.tiles->data(), w.form, nullptr);
+  const auto values = y.values();
+  for (std::size_t i = 0; i < values.size(); ++i)
+    ASSERT_EQ(values[i], static_cast<double>(static_cast<float>(T(w.numbers[i])))) << i;
+}
+
+TEST_F(PackedTilesCuda, OfAnyRowsAreUnpacked) {
+  std::vector<BlockType> types(std::begin(kBlockTypes), std::end(kBlockTypes));
+  for (const BlockType type : kBlockTypes) types.insert(types.end(), 3, type);
+  for (const std::int64_t cols : {768, 1280}) {
+    const Weights w(types, cols);
+    check_unpacked<float>(w);
+    check_unpacked<bf16>(w);
+    check_unpacked<check::fp16>(w);
+  }
 }
 
 TEST_F(PackedTilesCuda, AreUnpackedAndLookedUp) {
