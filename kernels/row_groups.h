@@ -5,6 +5,7 @@
 //   centres[p, g]  = sums[p, g] / sizes[p, g]; as it was where there are none
 //   residuals     y[i] = x[i] - centres[found[i]]
 //   rows of centres  y[i, p] = centres[p, found[p, i]]
+//   row codes     y[i, p] = found[p, i], of at most 256 groups, in bytes
 // x: [rows, parts, width];  found: i32 [parts, rows], each below groups;  centres: [parts, groups,
 // width];  sums: f64 [parts, groups, width];  sizes: i32 [parts, groups].  Numbers are f32.  On the
 // CPU they are added up in the order of rows, so that several calls with some rows each give what
@@ -25,13 +26,14 @@ struct RowGroups {
 };
 }  // namespace mt
 
-// row_residuals(): of one part; y may be x.  rows_of_centres(): of found alone, without x.
+// row_residuals(): of one part; y may be x.  rows_of_centres() and row_codes(): without x.
 namespace mt::cpu {
 void add_to_groups(double* sums, std::int32_t* sizes, const RowGroups& problem);
 void group_means(float* centres, const double* sums, const std::int32_t* sizes, std::int64_t groups,
                  std::int64_t width);  // groups: of all parts
 void row_residuals(float* y, const float* centres, const RowGroups& problem);
 void rows_of_centres(float* y, const float* centres, const RowGroups& problem);
+void row_codes(std::uint8_t* y, const RowGroups& problem);
 }  // namespace mt::cpu
 
 namespace mt::cuda {
@@ -42,4 +44,5 @@ void group_means(float* centres, const double* sums, const std::int32_t* sizes, 
                  std::int64_t width, cudaStream_t stream);
 void row_residuals(float* y, const float* centres, const RowGroups& problem, cudaStream_t stream);
 void rows_of_centres(float* y, const float* centres, const RowGroups& problem, cudaStream_t stream);
+void row_codes(std::uint8_t* y, const RowGroups& problem, cudaStream_t stream);
 }  // namespace mt::cuda

@@ -92,4 +92,12 @@ void rows_of_centres(float* y, const float* centres, const RowGroups& p) {
   });
 }
 
+void row_codes(std::uint8_t* y, const RowGroups& p) {
+  for_blocks(p.rows, rows_per_block(p.parts), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t part = 0; part < p.parts; ++part)
+      for (std::int64_t i = begin; i < end; ++i)
+        y[i * p.parts + part] = static_cast<std::uint8_t>(p.found[part * p.rows + i]);
+  });
+}
+
 }  // namespace mt::cpu

@@ -157,6 +157,12 @@ __global__ __launch_bounds__(kThreads) void centres_kernel(float* y, const float
   y[at] = centres[(part * p.groups + p.found[part * p.rows + i]) * p.width + column % p.width];
 }
 
+// Too.
+__global__ __launch_bounds__(kThreads) void codes_kernel(std::uint8_t* y, RowGroups p) {
+  const std::int64_t at = blockIdx.x * std::int64_t{kThreads} + threadIdx.x, i = at / p.parts;
+  if (i < p.rows) y[at] = static_cast<std::uint8_t>(p.found[at % p.parts * p.rows + i]);
+}
+
 }  // namespace
 
 std::size_t add_to_groups_work(const RowGroups& p) {
@@ -205,6 +211,14 @@ void rows_of_centres(float* y, const float* centres, const RowGroups& p, cudaStr
   if (count == 0) return;
   centres_kernel<<<static_cast<unsigned>(ceil_div(count, std::int64_t{kThreads})), kThreads, 0,
                    stream>>>(y, centres, p);
+  check(cudaGetLastError());
+}
+
+void row_codes(std::uint8_t* y, const RowGroups& p, cudaStream_t stream) {
+  const std::int64_t count = p.rows * p.parts;
+  if (count == 0) return;
+  codes_kernel<<<static_cast<unsigned>(ceil_div(count, std::int64_t{kThreads})), kThreads, 0,
+                 stream>>>(y, p);
   check(cudaGetLastError());
 }
 

@@ -147,6 +147,17 @@ void rows_of_centres(Tensor y, ConstTensor centres, ConstTensor found, Stream& s
       });
 }
 
+void row_codes(Tensor y, ConstTensor found, Stream& stream) {
+  const std::int64_t parts = found.shape()[0], rows = found.shape()[1];
+  check_shape("row_codes", "y", y, {rows, parts});
+  const RowGroups problem = {.found = found.as<std::int32_t>(), .rows = rows, .parts = parts};
+  const ConstTensor numbers(y.data(), DType::f32, y.shape(), y.device());  // for the device alone
+  dispatch_either(
+      "row_codes", numbers, moves(y, found), stream,
+      [&] { cpu::row_codes(y.as<std::uint8_t>(), problem); },
+      [&](auto handle) { cuda::row_codes(y.as<std::uint8_t>(), problem, handle); });
+}
+
 void smallest(Tensor numbers, Tensor distances, const SmallestOf& problem, Stream& stream) {
   check_shape("smallest", "numbers", numbers, {problem.rows, problem.count});
   check_shape("smallest", "distances", distances, {problem.rows, problem.count});

@@ -30,6 +30,8 @@ void group_means(Tensor centres, ConstTensor sums, ConstTensor sizes, Stream& st
 void row_residuals(Tensor y, ConstTensor x, ConstTensor centres, ConstTensor found, Stream& stream);
 // y: [rows, parts width];  centres: [parts, groups, width];  found: i32 [parts, rows].
 void rows_of_centres(Tensor y, ConstTensor centres, ConstTensor found, Stream& stream);
+// y: u8 [rows, parts];  found: i32 [parts, rows], each below 256.
+void row_codes(Tensor y, ConstTensor found, Stream& stream);
 
 // numbers: i32 [rows, count];  distances: [rows, count].  Pointers are of the tensors' device.
 void smallest(Tensor numbers, Tensor distances, const SmallestOf& problem, Stream& stream);

@@ -27,18 +27,9 @@ ProductQuantizer::Nearest ProductQuantizer::nearest(ConstTensor vectors, Product
 }
 
 std::vector<std::uint8_t> ProductQuantizer::encode(ConstTensor vectors, Products& products) const {
-  const std::int64_t rows = vectors.shape()[0];
-  const std::vector<std::int32_t> found =
-      products.values<std::int32_t>(nearest(vectors, products).found);
-  std::vector<std::uint8_t> codes(found.size());
-  constexpr std::int64_t kTogether = 256;  // rows
-  products.each((rows + kTogether - 1) / kTogether, [&](std::int64_t block) {
-    for (std::int64_t part = 0; part < parts; ++part)
-      for (std::int64_t i = block * kTogether; i < std::min(rows, (block + 1) * kTogether); ++i)
-        codes[static_cast<std::size_t>(i * parts + part)] =
-            static_cast<std::uint8_t>(found[static_cast<std::size_t>(part * rows + i)]);
-  });
-  return codes;
+  const Tensor codes = products.scratch(Products::kCodes, DType::u8, {vectors.shape()[0], parts});
+  row_codes(codes, nearest(vectors, products).found, products.stream());
+  return products.values<std::uint8_t>(codes);
 }
 
 void ProductQuantizer::decode_codes_of(Tensor out, ConstTensor vectors, Products& products) const {

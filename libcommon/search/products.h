@@ -96,6 +96,7 @@ class Products {
     kListsOf,
     kListCentres,
     kResiduals,
+    kCodes,
     kUses
   };
   Tensor scratch(Use use, DType dtype, const Shape& shape);

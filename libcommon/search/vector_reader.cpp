@@ -19,7 +19,7 @@ namespace mt {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr std::int64_t kMostColumns = 1 << 20;
-constexpr std::size_t kPart = std::size_t{1} << 20;  // bytes of a thread
+constexpr std::size_t kPart = std::size_t{1} << 19;  // bytes of a thread
 
 namespace {
 

@@ -77,5 +77,12 @@ TEST(RowGroups, CentresOfPartsStandSideBySide) {
   EXPECT_EQ(y, (std::vector<float>{3, 4, 5, 6, 1, 2, 5, 6, 3, 4, 7, 8}));
 }
 
+TEST(RowGroups, CodesOfPartsStandSideBySide) {
+  const std::vector<std::int32_t> found = {1, 0, 255, 7, 254, 2};
+  std::vector<std::uint8_t> y(6);
+  cpu::row_codes(y.data(), {.found = found.data(), .rows = 3, .parts = 2});
+  EXPECT_EQ(y, (std::vector<std::uint8_t>{1, 7, 0, 254, 255, 2}));
+}
+
 }  // namespace
 }  // namespace mt

@@ -124,7 +124,7 @@ TEST_F(SearchCuda, NearestOfProducts) {
     }
 }
 
-TEST_F(SearchCuda, GroupMeansResidualsAndCentres) {
+TEST_F(SearchCuda, GroupMeansResidualsCentresAndCodes) {
   for (const std::int64_t width : {1, 24, 256, 300})
     for (const std::int64_t rows : {1, 33, 5000}) {
       const std::int64_t parts = 2, groups = 9;
@@ -160,6 +160,12 @@ TEST_F(SearchCuda, GroupMeansResidualsAndCentres) {
       cuda::rows_of_centres(d_near.data(), d_centres.data(), of_device, nullptr);
       check::check_cuda(cudaDeviceSynchronize());
       EXPECT_EQ(d_near.values(), near);
+      std::vector<std::uint8_t> codes(found.size());
+      const DeviceArray<std::uint8_t> d_codes(codes.size());
+      cpu::row_codes(codes.data(), of_host);
+      cuda::row_codes(d_codes.data(), of_device, nullptr);
+      check::check_cuda(cudaDeviceSynchronize());
+      EXPECT_EQ(d_codes.values(), codes);
     }
 }
 
