@@ -64,6 +64,9 @@ inline const OwnConfig* own_config(const std::string& name) {
       {"bert_first_pairs", "bert", R"("architectures":["BertForPreTraining"])"},
       {"roberta", "roberta", R"("architectures":["RobertaModel"],"type_vocab_size":1)"},
       {"roberta_masked", "xlm-roberta", R"("architectures":["XLMRobertaForMaskedLM"])"},
+      {"distilbert", "distilbert",
+       R"("architectures":["DistilBertForMaskedLM"],"dim":16,"n_heads":4,"n_layers":2,)"
+       R"("hidden_dim":24)"},
       {"camembert", "camembert", R"("architectures":["CamembertForMaskedLM"])"},
       {"olmo", "olmo", R"("attention_bias":false)"},
   };

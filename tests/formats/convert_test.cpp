@@ -39,9 +39,9 @@ INSTANTIATE_TEST_SUITE_P(
                     "hybrid_experts", "hybrid_experts_latents", "bamba", "granitemoehybrid",
                     "granitemoehybrid_dense", "granitemoehybrid_attention", "t5", "t5_gated",
                     "t5_not_scaled", "bert_first", "bert_first_masked", "bert_first_pairs",
-                    "roberta", "roberta_masked", "camembert", "roberta_of_labels", "bert_of_labels",
-                    "bert_of_numbers", "bert_of_choices", "gpt2_of_labels", "llama_of_labels",
-                    "qwen3_of_numbers"),
+                    "roberta", "roberta_masked", "camembert", "distilbert", "roberta_of_labels",
+                    "bert_of_labels", "bert_of_numbers", "bert_of_choices", "gpt2_of_labels",
+                    "llama_of_labels", "qwen3_of_numbers"),
     [](const auto& param) { return std::string(param.param); });
 
 TEST_P(Family, ComesBackByteForByte) {
@@ -593,7 +593,7 @@ TEST(HuggingFaceConfigTest, WhatGptHasNotIsRefused) {
        "RobertaForMaskedLM, RobertaForSequenceClassification and RobertaForMultipleChoice are"},
       {R"({"model_type":"mpnet"})",
        "model_type \"mpnet\" is an encoder that is not supported; bert, roberta, xlm-roberta, "
-       "camembert are"},
+       "camembert, distilbert are"},
       {R"({"model_type":"bloom"})",
        "model_type \"bloom\" has ALiBi, which is not supported, in the place of positions"},
       {R"({"model_type":"apertus"})",
@@ -610,8 +610,8 @@ TEST(HuggingFaceConfigTest, WhatGptHasNotIsRefused) {
        "qwen3_moe, glm4_moe, dots1, granitemoe, olmoe, gpt_oss, deepseek_v2, deepseek_v3, kimi_k2, "
        "nemotron, gpt_neox, gptj, falcon, phi, opt, stablelm, starcoder2, olmo, megatron-bert, "
        "bert, "
-       "roberta, xlm-roberta, camembert, mamba2, nemotron_h, bamba, granitemoehybrid, t5, "
-       "vit, clip_vision_model, "
+       "roberta, xlm-roberta, camembert, distilbert, mamba2, nemotron_h, bamba, granitemoehybrid, "
+       "t5, vit, clip_vision_model, "
        "siglip_vision_model, internvl_vision, radio, llava or internvl"},
       {R"({"model_type":"gemma3","text_config":{"model_type":"gemma2"}})",
        "text_config: model_type \"gemma2\" is not supported in a gemma3; expected gemma3_text"},

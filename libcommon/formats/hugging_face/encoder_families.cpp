@@ -35,13 +35,29 @@ namespace {
 
 struct PostNormBert {
   std::string_view type, name;  // model_type, and what names of its classes begin with
-  std::int64_t vocab_size;
-  bool roberta;  // whose positions begin behind the padding's
+  std::int64_t vocab_size = 30522, num_layers = 12;
+  bool roberta = false;  // its positions begin behind the padding's
+  bool types = true;     // of tokens; without them no pooler
+  const char *layers = "num_hidden_layers", *hidden = "hidden_size", *heads = "num_attention_heads",
+             *ffn = "intermediate_size", *dropout = "hidden_dropout_prob",
+             *attention_dropout = "attention_probs_dropout_prob", *activation = "hidden_act";
 };
-constexpr PostNormBert kPostNormBerts[] = {{"bert", "Bert", 30522, false},
-                                           {"roberta", "Roberta", 50265, true},
-                                           {"xlm-roberta", "XLMRoberta", 30522, true},
-                                           {"camembert", "Camembert", 30522, true}};
+constexpr PostNormBert kPostNormBerts[] = {
+    {.type = "bert", .name = "Bert"},
+    {.type = "roberta", .name = "Roberta", .vocab_size = 50265, .roberta = true},
+    {.type = "xlm-roberta", .name = "XLMRoberta", .roberta = true},
+    {.type = "camembert", .name = "Camembert", .roberta = true},
+    {.type = "distilbert",
+     .name = "DistilBert",
+     .num_layers = 6,
+     .types = false,
+     .layers = "n_layers",
+     .hidden = "dim",
+     .heads = "n_heads",
+     .ffn = "hidden_dim",
+     .dropout = "dropout",
+     .attention_dropout = "attention_dropout",
+     .activation = "activation"}};
 
 const PostNormBert& post_norm_bert(std::string_view type) {
   return *std::ranges::find(kPostNormBerts, type, &PostNormBert::type);
@@ -74,21 +90,22 @@ void read_post_norm_bert(const ConfigJson& json, HuggingFaceConfig& config) {
   c.family = ModelFamily::bert;
   c.hf_model_type = usual.type;
   c.residual_of_norm = true;
-  c.num_layers = json.size_or("num_hidden_layers", 12);
-  c.hidden_size = json.size_or("hidden_size", 768);
-  c.num_attention_heads = json.size_or("num_attention_heads", 12);
-  c.ffn_hidden_size = json.size_or("intermediate_size", 3072);
+  c.num_layers = json.size_or(usual.layers, usual.num_layers);
+  c.hidden_size = json.size_or(usual.hidden, 768);
+  c.num_attention_heads = json.size_or(usual.heads, 12);
+  c.ffn_hidden_size = json.size_or(usual.ffn, 3072);
   c.vocab_size = json.size_or("vocab_size", usual.vocab_size);
-  c.norm_epsilon = json.real_or("layer_norm_eps", 1e-12);
-  c.attention_dropout = json.real_or("attention_probs_dropout_prob", 0.1);
-  c.hidden_dropout = json.real_or("hidden_dropout_prob", 0.1);
+  c.norm_epsilon = usual.types ? json.real_or("layer_norm_eps", 1e-12) : 1e-12;
+  c.attention_dropout = json.real_or(usual.attention_dropout, 0.1);
+  c.hidden_dropout = json.real_or(usual.dropout, 0.1);
   if (usual.roberta) c.first_position = json.size_or("pad_token_id", 1) + 1;
   c.max_position_embeddings = json.size_or("max_position_embeddings", 512) - c.first_position;
   if (c.max_position_embeddings < 1)
     json.refuse("\"max_position_embeddings\" leaves none behind the padding's");
-  if (!is_erf_gelu(json.text_or("hidden_act", "gelu"))) json.expect_text("hidden_act", "gelu");
+  if (!is_erf_gelu(json.text_or(usual.activation, "gelu")))
+    json.expect_text(usual.activation, "gelu");
   c.bias_gelu_fusion = false;
-  c.num_token_types = json.count_or("type_vocab_size", 2);
+  c.num_token_types = usual.types ? json.count_or("type_vocab_size", 2) : 0;
   json.expect_text("position_embedding_type", "absolute");
   json.expect_flag("tie_word_embeddings", true);
   json.expect_flag("is_decoder", false);
@@ -102,17 +119,19 @@ void check_post_norm_bert(const ModelConfig& c) {
       c.untie_embeddings_and_output_weights || c.kv_heads() != c.num_attention_heads ||
       c.head_dim() * c.num_attention_heads != c.hidden_size)
     refuse_setting("--residual-of-norm with others than BERT's layers");
-  if (c.token_types() == 0) refuse_setting("--residual-of-norm without types of tokens");
+  if ((c.token_types() == 0) == post_norm_bert(post_norm_bert_type(c)).types)
+    refuse_setting("--residual-of-norm with other types of tokens");
 }
 
 void write_post_norm_bert(JsonWriter& json, const ModelConfig& c) {
-  json.member("num_hidden_layers", c.num_layers).member("hidden_size", c.hidden_size);
-  json.member("num_attention_heads", c.num_attention_heads).member("intermediate_size", c.ffn());
+  const PostNormBert& usual = post_norm_bert(post_norm_bert_type(c));
+  json.member(usual.layers, c.num_layers).member(usual.hidden, c.hidden_size);
+  json.member(usual.heads, c.num_attention_heads).member(usual.ffn, c.ffn());
   json.member("max_position_embeddings", c.max_position_embeddings + c.first_position);
-  json.member("type_vocab_size", c.token_types()).member("layer_norm_eps", c.norm_epsilon);
-  json.member("attention_probs_dropout_prob", c.attention_dropout);
-  json.member("hidden_dropout_prob", c.hidden_dropout);
-  json.member("hidden_act", "gelu");
+  if (usual.types)
+    json.member("type_vocab_size", c.token_types()).member("layer_norm_eps", c.norm_epsilon);
+  json.member(usual.attention_dropout, c.attention_dropout);
+  json.member(usual.dropout, c.hidden_dropout).member(usual.activation, "gelu");
 }
 
 void check_bert(const ModelConfig& c) {

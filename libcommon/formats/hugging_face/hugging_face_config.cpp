@@ -82,6 +82,9 @@ static void read_bert_heads(const ConfigJson& json, ModelConfig& c) {
   const std::string name(post_norm_bert_class(type));
   c.bert_binary_head = given == name + "ForPreTraining" && type == "bert";
   c.bert_lm_head = c.bert_binary_head || given == name + "ForMaskedLM";
+  if (type == "distilbert" && given.find("ForSequence") != given.npos)
+    json.refuse("architecture ", json_quoted(given),
+                " has a head with ReLU, which is not supported");
   if (given == name + "ForSequenceClassification" || given == name + "ForMultipleChoice") {
     c.bert_pooler = true;
     return;
@@ -117,7 +120,7 @@ static void read_task_head(const ConfigJson& json, ModelConfig& c) {
 }
 
 [[noreturn]] static void refuse_type(const ConfigJson& json) {
-  if (json.is("distilbert") || json.is("mpnet") || json.is("deberta-v2") || json.is("modernbert"))
+  if (json.is("mpnet") || json.is("deberta-v2") || json.is("modernbert"))
     json.refuse("model_type ", json_quoted(json.model_type()),
                 " is an encoder that is not supported; ", post_norm_bert_types(), " are");
   if (json.is("apertus"))

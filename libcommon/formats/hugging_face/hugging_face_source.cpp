@@ -210,7 +210,8 @@ void MockSource::read(const Param& row, const std::string&, Tensor out) const {
 
 // The tensor's name without the model's, as in "h.0.ln_1.weight".
 static std::string bare_name(const std::string& name) {
-  for (const char* prefix : {"transformer.", "model.", "vit.", "gpt_neox.", "bert.", "roberta."})
+  for (const char* prefix :
+       {"transformer.", "model.", "vit.", "gpt_neox.", "bert.", "roberta.", "distilbert."})
     if (name.starts_with(prefix)) return name.substr(std::strlen(prefix));
   return name;
 }
@@ -245,7 +246,8 @@ static bool is_of_run(const std::string& key) {
 // Whether the words of a model may be there under this name again, or alone.
 bool HuggingFaceSource::are_words(std::string_view name) const {
   const bool output = name == "lm_head.weight" || name == "language_model.lm_head.weight" ||
-                      name == "cls.predictions.decoder.weight" || name == "lm_head.decoder.weight";
+                      name == "cls.predictions.decoder.weight" ||
+                      name == "lm_head.decoder.weight" || name == "vocab_projector.weight";
   return output ? !config_->untie_embeddings_and_output_weights
                 : name == "encoder.embed_tokens.weight" || name == "decoder.embed_tokens.weight";
 }

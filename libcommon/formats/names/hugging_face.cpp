@@ -268,6 +268,20 @@ constexpr ModuleName kBertHeads[] = {
     {"classification_head", "classifier"},
     {"multichoice_head", "classifier"},
 };
+constexpr ModuleName kDistilLayer[] = {
+    {"self_attention.linear_qkv", "attention.q_lin", queries},
+    {"self_attention.linear_qkv", "attention.k_lin", keys},
+    {"self_attention.linear_qkv", "attention.v_lin", values},
+    {"self_attention.linear_proj", "attention.out_lin"},
+    {"pre_mlp_layernorm", "sa_layer_norm"},
+    {"mlp.linear_fc1", "ffn.lin1"},
+    {"mlp.linear_fc2", "ffn.lin2"},
+};
+constexpr ModuleName kDistilHeads[] = {
+    {"lm_head.dense", "vocab_transform"},
+    {"lm_head.layer_norm", "vocab_layer_norm"},
+    {"output_layer", "vocab_projector"},
+};
 constexpr ModuleName kRobertaHeads[] = {
     {"lm_head.dense", "lm_head.dense"}, {"lm_head.layer_norm", "lm_head.layer_norm"},
     {"output_layer", "lm_head"},        {"classification_head", "classifier.out_proj"},
@@ -460,26 +474,38 @@ Names nemotron_names(const ModelConfig& c, const Param& row) {
   return names_in(kNemotronH, c, row, layer);
 }
 
+// How a BERT of the first kind calls what it has.
+struct BertNames {
+  const char *model, *layers, *norm;  // the norm behind a layer
+  std::span<const ModuleName> layer, heads;
+};
+constexpr BertNames kBertNames{"bert.", "encoder.layer.", "output.LayerNorm.", kPostNormLayer,
+                               kBertHeads},
+    kRobertaNames{"roberta.", "encoder.layer.", "output.LayerNorm.", kPostNormLayer, kRobertaHeads},
+    kDistilNames{"distilbert.", "transformer.layer.", "output_layer_norm.", kDistilLayer,
+                 kDistilHeads};
+
 // The names of a model without a head begin with none of its own.
 Names post_norm_bert_names(const ModelConfig& c, const Param& row) {
   const RowPlace place = local_spec_place(row.place);
-  const bool roberta = post_norm_bert_type(c) != "bert",
-             alone = !c.bert_lm_head && !c.has_task_head();
-  const std::string model = alone ? "" : roberta ? "roberta." : "bert.";
+  const std::string_view type = post_norm_bert_type(c);
+  const BertNames& theirs = type == "bert"         ? kBertNames
+                            : type == "distilbert" ? kDistilNames
+                                                   : kRobertaNames;
+  const bool alone = !c.bert_lm_head && !c.has_task_head();
+  const std::string model = alone ? "" : theirs.model;
   const auto behind = [&](std::int64_t layers) -> Names {
-    const std::string norm = layers == 0
-                                 ? "embeddings.LayerNorm."
-                                 : concat("encoder.layer.", layers - 1, ".output.LayerNorm.");
+    const std::string norm =
+        layers == 0 ? "embeddings.LayerNorm." : concat(theirs.layers, layers - 1, ".", theirs.norm);
     return {{concat(model, norm, place.param)}};
   };
   if (place.module == "input_layernorm") return behind(*place.layer);
   if (place.module == "final_layernorm") return behind(c.num_layers);
   if (place.layer)
-    return names_in(kPostNormLayer, c, row, concat(model, "encoder.layer.", *place.layer, "."));
-  if (roberta && c.task_head == kClassificationHead && place.stack == "pooler")
+    return names_in(theirs.layer, c, row, concat(model, theirs.layers, *place.layer, "."));
+  if (&theirs == &kRobertaNames && c.task_head == kClassificationHead && place.stack == "pooler")
     return {{concat("classifier.dense.", place.param)}};
-  const Names heads =
-      roberta ? names_in(kRobertaHeads, c, row, "") : names_in(kBertHeads, c, row, "");
+  const Names heads = names_in(theirs.heads, c, row, "");
   return heads.empty() ? names_in(kPostNormBert, c, row, model) : heads;
 }
 

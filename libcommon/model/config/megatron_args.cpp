@@ -183,7 +183,8 @@ class ArgsReader {
       if (has_tensor(concat(tower, ".embedding.word_embeddings.weight")))
         return ModelFamily::biencoder;
     const bool bert = has_tensor("lm_head.dense.weight") ||
-                      has_tensor("embedding.tokentype_embeddings.weight");  // on other stages
+                      has_tensor("embedding.tokentype_embeddings.weight") ||  // on other stages
+                      given("num_token_types") != nullptr;  // none of them, and no head
     return bert ? ModelFamily::bert : ModelFamily::gpt;
   }
 
