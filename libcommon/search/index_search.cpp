@@ -147,11 +147,11 @@ void IvfIndex::train(std::span<const float> vectors, Products& products) {
   else
     centres.vectors.assign(static_cast<std::size_t>(columns), 0);
   lists.resize(static_cast<std::size_t>(wanted));
-  const bool on_gpu = products.device() != Device::cpu;  // where assign() asks no graph
-  std::future<void> built = std::async(on_gpu ? std::launch::async : std::launch::deferred, [&] {
-    if (graph) graph->build(centres.vectors, columns);
-  });
-  if (!on_gpu) built.wait();
+  std::future<void> built;  // beside a GPU, where assign() asks no graph
+  if (graph && products.device() == Device::cpu)
+    graph->build(centres.vectors, columns);
+  else if (graph)
+    built = std::async(std::launch::async, [&] { graph->build(centres.vectors, columns); });
   const auto left_of = [&](std::int64_t most) {
     const std::vector<float> drawn = drawn_rows(vectors, columns, most, 1234);
     return assign(products.rows(Products::kVectors, drawn, columns), true, products);
@@ -161,7 +161,7 @@ void IvfIndex::train(std::span<const float> vectors, Products& products) {
                    kCodeIterations, products);
   if (auto* const scalar = std::get_if<ScalarQuantizer>(&quantizer))
     scalar->train(products.values<float>(left_of(kRanged).residuals));
-  built.get();
+  if (built.valid()) built.get();
   trained = true;
 }
 
