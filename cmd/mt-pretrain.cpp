@@ -14,6 +14,7 @@
 #include "train/check/self_test.h"
 #include "train/options/pretrain_options.h"
 #include "train/report/plot.h"
+#include "train/run/checkpoint.h"
 #include "train/run/dino_pretraining.h"
 #include "train/run/foreign_model.h"
 #include "train/run/image_pretraining.h"
@@ -145,18 +146,13 @@ static void convert(const mt::RunOptions& options, const mt::Log& log) {
   if (from.finetune)
     mt::fail(mt::Exit::usage, "--finetune: a converted checkpoint keeps its iteration");
   if (ranks.process.rank > 0) return;  // no rank needs another
-  mt::ConvertOptions conversion;
+  mt::ConvertOptions conversion = mt::conversion_for(ranks);
   conversion.load = from.load;
   conversion.save = from.convert_save + "/" + from.convert_format;
   conversion.loader = "core";
   conversion.ckpt_format = from.convert_format;
   conversion.source.iteration = from.ckpt_step;
   conversion.with_optimizer = from.load_optimizer && from.save_optimizer;
-  conversion.target_tensor_parallel = ranks.parallel.tensor_model_parallel_size;
-  conversion.target_pipeline_parallel = ranks.parallel.pipeline_model_parallel_size;
-  conversion.pipeline = ranks.pipeline;
-  conversion.threads = ranks.threads;
-  conversion.force = true;  // as a save, it replaces an iteration of the same number
   conversion.complete();
   const mt::ConvertReport report = mt::convert_checkpoint(conversion, log, [] {});
   log.event("converted", {{"from", report.from}, {"to", report.to}, {"tensors", report.rows}});

@@ -36,7 +36,7 @@ void EncoderOptions::add_stages_to(CommandLine& cl) {
 }
 
 void EncoderOptions::take_stages(ParallelOptions& parallel, PipelineOptions& pipeline) const {
-  int& stages = parallel.pipeline_model_parallel_size;
+  const int stages = parallel.pipeline_model_parallel_size;
   if (encoder_tensor_ranks != 0 && encoder_tensor_ranks != parallel.tensor_model_parallel_size)
     fail(Exit::bad_config, "--encoder-tensor-model-parallel-size ", encoder_tensor_ranks,
          ": expected --tensor-model-parallel-size ", parallel.tensor_model_parallel_size);
@@ -50,8 +50,11 @@ void EncoderOptions::take_stages(ParallelOptions& parallel, PipelineOptions& pip
   pipeline.encoder_ranks = split_rank.value_or(encoder_stages);
   if (pipeline.encoder_ranks == 0) return;
   if (pipeline.layers_per_virtual_stage || pipeline.virtual_stages_per_rank)
-    fail(Exit::usage, "--encoder-pipeline-model-parallel-size: not with virtual stages");
-  if (!split_rank) stages += encoder_stages;
+    fail(Exit::usage,
+         split_rank ? "--pipeline-model-parallel-split-rank"
+                    : "--encoder-pipeline-model-parallel-size",
+         ": not with virtual stages");
+  parallel.encoder_stages = encoder_stages;
 }
 
 // Exit::usage where one of them is not what it is by itself, which does nothing in such a run.

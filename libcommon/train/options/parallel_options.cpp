@@ -71,7 +71,7 @@ bool ParallelOptions::passes_keys() const {
 ParallelSizes ParallelOptions::sizes(int ranks) const {
   ParallelSizes sizes{.tp = tensor_model_parallel_size,
                       .cp = context_parallel_size,
-                      .pp = pipeline_model_parallel_size,
+                      .pp = stages(),
                       .ep = expert_model_parallel_size,
                       .etp = expert_tensor_parallel_size.value_or(0),
                       .pp_before_dp = use_tp_pp_dp_mapping};
@@ -98,8 +98,7 @@ void ParallelOptions::complete(int ranks, const std::string& option) const {
          "--context-parallel-size ",
          context_parallel_size);
   std::int64_t total = 1;  // from more than there are ranks on, it does not matter how many
-  for (const int size :
-       {tensor_model_parallel_size, pipeline_model_parallel_size, context_parallel_size})
+  for (const int size : {tensor_model_parallel_size, stages(), context_parallel_size})
     total = std::min<std::int64_t>(total * size, std::numeric_limits<std::int32_t>::max());
   if (ranks % total != 0)
     fail(Exit::bad_config, option, ": world size (", ranks,

@@ -9,6 +9,7 @@ namespace mt {
 
 struct ParallelOptions {
   int tensor_model_parallel_size = 1, pipeline_model_parallel_size = 1, context_parallel_size = 1;
+  int encoder_stages = 0;  // a T5's, in front of the others (EncoderOptions)
   std::vector<std::string> cp_comm_type = {"p2p"};                // of each layer, or of all
   std::vector<std::int64_t> hierarchical_context_parallel_sizes;  // of a2a+p2p: heads, ring
   int expert_model_parallel_size = 1;
@@ -22,6 +23,7 @@ struct ParallelOptions {
   // Exit::bad_config where so many ranks, asked for by `option`, cannot be shared like this.
   void complete(int ranks, const std::string& option) const;
   ParallelSizes sizes(int ranks) const;
+  int stages() const { return encoder_stages + pipeline_model_parallel_size; }
   std::vector<ContextComm> context_comm() const;
   // Ranks that share a layer's heads instead of its keys, of those that share sequences.
   int head_ranks(ContextComm comm) const;

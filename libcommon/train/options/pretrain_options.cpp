@@ -92,7 +92,7 @@ void check_t5(const RunOptions& run, std::int64_t length) {
     fail(Exit::bad_config, "--decoder-seq-length ", length,
          ": --sequence-parallel needs a multiple of --tensor-model-parallel-size ",
          parallel.tensor_model_parallel_size);
-  if (run.checkpoint.format == "torch" && parallel.pipeline_model_parallel_size > 1 &&
+  if (run.checkpoint.format == "torch" && parallel.stages() > 1 &&
       run.ranks.pipeline.encoder_ranks == 0)
     fail(Exit::bad_config,
          "--ckpt-format torch: Megatron-LM's has a T5's encoder in stages of its "

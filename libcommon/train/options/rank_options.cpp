@@ -151,7 +151,7 @@ void RankOptions::complete_for(const ModelConfig& model, std::int64_t seq_length
   if (model.num_experts == 0) parallel.expert_tensor_parallel_size.reset();
   const std::vector<LayerPlan> layers = layers_of(model);
   check_layout_predicts(pipeline.layout, model.mtp_num_layers);
-  layout = make_pipeline_layout(pipeline, parallel.pipeline_model_parallel_size, layers);
+  layout = make_pipeline_layout(pipeline, parallel.stages(), layers);
   for (const StageRange& stage : layout.stages)
     for (const StackRun& run : runs_of(layers, stage))
       model.recompute.runs(run.end - run.begin);  // checks that they fit

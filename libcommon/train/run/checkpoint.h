@@ -22,6 +22,7 @@ namespace mt {
 
 class Fp8Layers;
 class TeacherRows;
+struct ConvertOptions;
 
 struct TrainCounters {
   std::int64_t iteration = 0, consumed_train_samples = 0, consumed_valid_samples = 0;
@@ -90,6 +91,9 @@ class TrainingSave {
   std::function<void()> when_written_;
   std::thread thread_;  // the last: it uses all others
 };
+
+// A conversion into files of such ranks, of which all else is to be said.
+ConvertOptions conversion_for(const RankOptions& ranks);
 
 enum class Loaded { nothing, lasting, non_persistent };
 

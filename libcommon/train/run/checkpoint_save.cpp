@@ -195,19 +195,23 @@ TrainingSave::~TrainingSave() {
   if (thread_.joinable()) thread_.join();
 }
 
-void TrainingSave::publish_ranks() {
+ConvertOptions conversion_for(const RankOptions& ranks) {
   ConvertOptions conversion;
+  conversion.target_tensor_parallel = ranks.parallel.tensor_model_parallel_size;
+  conversion.pipeline = ranks.pipeline;
+  conversion.target_encoder_pipeline_parallel = ranks.pipeline.encoder_ranks;
+  conversion.target_pipeline_parallel = ranks.parallel.stages() - ranks.pipeline.encoder_ranks;
+  conversion.threads = ranks.threads;
+  conversion.force = true;  // as a save, it replaces an iteration of the same number
+  return conversion;
+}
+
+void TrainingSave::publish_ranks() {
+  ConvertOptions conversion = conversion_for(run_.ranks);
   conversion.load = save_->folder();
   conversion.save = save_folder_;
   conversion.ckpt_format = options_.format;
   conversion.with_optimizer = options_.save_optimizer;
-  conversion.target_tensor_parallel = run_.ranks.parallel.tensor_model_parallel_size;
-  conversion.pipeline = run_.ranks.pipeline;
-  conversion.target_encoder_pipeline_parallel = conversion.pipeline.encoder_ranks;
-  conversion.target_pipeline_parallel =
-      run_.ranks.parallel.pipeline_model_parallel_size - conversion.pipeline.encoder_ranks;
-  conversion.threads = run_.ranks.threads;
-  conversion.force = true;
   conversion.complete();
   convert_checkpoint(conversion, Log({.level = Log::Level::quiet, .progress = Log::Show::none}),
                      [] {});
