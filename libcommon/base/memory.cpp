@@ -9,10 +9,11 @@
 namespace mt {
 
 std::uint64_t available_memory() {
-  std::uint64_t bytes = std::numeric_limits<std::uint64_t>::max(), some = 0;
+  std::uint64_t bytes = 0, some = 0;
   std::ifstream system("/proc/meminfo");
   for (std::string word; system >> word;)
-    if (word == "MemAvailable:" && system >> some) bytes = some << 10;
+    if ((word == "MemAvailable:" || word == "SwapFree:") && system >> some) bytes += some << 10;
+  if (bytes == 0) bytes = std::numeric_limits<std::uint64_t>::max();  // it does not say
   for (const char* const limit :
        {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"})
     if (std::ifstream(limit) >> some) bytes = std::min(bytes, some);  // "max" is no number

@@ -7,7 +7,8 @@
 
 namespace mt {
 
-// Bytes that the system says are available, and no more than its limit lets a container have.
+// Bytes that the system says are available, of swap too, and no more than its limit lets a
+// container have.
 std::uint64_t available_memory();
 
 // Exit::out_of_memory where `what` needs more than that.

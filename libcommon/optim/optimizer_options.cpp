@@ -54,7 +54,7 @@ void OptimizerOptions::add_to(CommandLine& cl) {
       one_of({"no_shard", "optim", "optim_grads", "optim_grads_params"}));
   cl.flag("--use-torch-fsdp2", &use_torch_fsdp2,
           "as --data-parallel-sharding-strategy optim_grads_params and, with --bf16, "
-          "--grad-reduce-in-bf16");
+          "--grad-reduce-in-bf16, unless gradients are to be added up in fp32");
   cl.flag("--accumulate-allreduce-grads-in-fp32", &accumulate_allreduce_grads_in_fp32,
           "add up and reduce gradients in fp32: the default");
   cl.flag("--grad-reduce-in-bf16", &grad_reduce_in_bf16,
@@ -76,8 +76,9 @@ void OptimizerOptions::add_to(CommandLine& cl) {
 // What is sharded is always gathered and reduced beside other work.
 void OptimizerOptions::complete_sharding() {
   if (use_torch_fsdp2) {
-    if (use_distributed_optimizer)
-      fail(Exit::usage, "--use-torch-fsdp2: not with --use-distributed-optimizer");
+    if (sharding_strategy == "optim" || sharding_strategy == "optim_grads")
+      fail(Exit::usage, "--use-torch-fsdp2: not with --data-parallel-sharding-strategy ",
+           sharding_strategy);
     sharding_strategy = "optim_grads_params";
   }
   if (sharding_strategy == "no_shard") return;

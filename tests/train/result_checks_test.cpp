@@ -42,6 +42,13 @@ TEST(ResultChecks, NameTheFirstRankAndMicroBatch) {
   EXPECT_EQ(outcome({.finite = false}, {{1, 2}, {1, INFINITY}, {NAN, 2}}), "");
 }
 
+TEST(ResultChecks, WhatIsComputedAgainIsComparedByItsBits) {
+  const std::vector<double> first{1, NAN, -0.0};
+  EXPECT_EQ(said_of_both(first, first), "; computed again it is the same");
+  EXPECT_EQ(said_of_both(first, std::vector<double>{1, NAN, 0.0}),
+            "; computed again it is not the same, as where hardware fails");
+}
+
 TEST(ResultChecks, SpikesAndLargeGradients) {
   const auto error = error_of([&] {
     run_ranks(2, [&](Group& ranks) {

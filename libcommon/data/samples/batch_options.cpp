@@ -78,9 +78,13 @@ void BatchOptions::check_step(std::int64_t sequences) const {
 
 void BatchOptions::check_evaluation() const {
   const std::int64_t wanted = largest_evaluated();
-  if (eval_global_batch_size && (evaluated() != wanted || evaluated_micro_batches() < 1))
+  if (!eval_global_batch_size) return;
+  if (evaluated() != wanted || evaluated_micro_batches() < 1)
     fail(Exit::bad_config, "--eval-global-batch-size ", wanted,
          ": not a multiple of --micro-batch-size ", micro_batch_size, " x ", ranks, " ranks");
+  if (evaluated_micro_batches() > kMaxMicroBatches)
+    fail(Exit::bad_config, "--eval-global-batch-size ", wanted, ": more than ", kMaxMicroBatches,
+         " micro-batches of ", micro_batch_size, " on each of ", ranks, " ranks");
 }
 
 std::vector<int> BatchOptions::micro_batches_of_steps() const {

@@ -390,6 +390,7 @@ void PolicyOptions::check_unused(const CommandLine& cl) const {
          "an --eval-iters of 0");
   refuse(valid_prompts.empty(), {"--valid-generations", "--pass-reward"},
          "an empty --valid-prompts");
+  refuse(!valid_prompts.empty(), {"--eval-global-batch-size"}, "--valid-prompts");
   refuse(environment.empty(), {"--environment-timeout", "--max-turns"}, "an empty --environment");
   check_drawing(cl);
 }

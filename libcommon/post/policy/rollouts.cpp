@@ -157,6 +157,7 @@ Rollout rollout_of(const JsonObject& line, const RolloutOptions& options,
   if (line.has("text") && !line.member("text").get(said)) one.said = said;
   if (line.has("stopped") && line.member("stopped").get(one.stopped))
     line.refuse("\"stopped\": expected true or false");
+  if (one.stopped && !line.has("text")) line.refuse("\"stopped\": needs \"text\"");
   if (!options.rewards.empty())
     one.reward = reward_of(options.rewards, one.stopped ? one.said : text_of(one, tokenizer),
                            needs_answer(options.rewards) ? line.text("answer") : "");

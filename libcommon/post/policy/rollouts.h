@@ -4,13 +4,13 @@
 //    "rewards"?:{name:number or null,…}  what the reward was made of, where that is several
 //    "answer"?:text              that rules compare with what the policy wrote last, instead of a
 //                                reward
-//    "completion_mask"?:[…]      1 of its tokens that the policy wrote, 0 of those of who answered
-//    it
-//                                in between; default: it wrote all
+//    "completion_mask"?:[…]      1 of its tokens that the policy wrote, 0 of an answer's in
+//                                between; default: it wrote all
 //    "truncated"?:bool           whether it was cut by its length; else its last token ends it.
 //                                Default: that token does, where it is one that ends texts
-//    "stopped"?:bool             whether it ended behind a text that was to end it, and "text" is
-//    it "log_probs"?:[…]            of the tokens that it wrote, by who generated them; default:
+//    "stopped"?:bool             whether it ended behind a text that was to end it; "text" is all
+//                                before that
+//    "log_probs"?:[…]            of the tokens that it wrote, by who generated them; default:
 //                                old_log_probs
 //    "old_log_probs"?:[…]        by the policy as it was then; default: log_probs
 //    "version"?:number           how many steps the weights had learnt that wrote it

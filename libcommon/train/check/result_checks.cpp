@@ -1,7 +1,9 @@
 #include "train/check/result_checks.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 
 #include "base/command.h"
 
@@ -21,8 +23,9 @@ void CheckOptions::add_to(CommandLine& cl) {
             "line says whether it is the same; what is not finite always is",
             one_of({"disabled", "validate_results"}));
   cl.option("--check-weight-hash-across-dp-replicas-interval", &replicas_interval, "N",
-            "before the first step and every N steps, compare the bits of weights that several "
-            "ranks have, and end the run where they differ",
+            "before the first step and every N steps, compare the bits of weights that "
+            "data-parallel ranks have, and of those that tensor-parallel ranks each have whole, "
+            "and end the run where they differ",
             at_least(1));
   cl.flag("--test-mode", &test_mode, "the same after every step");
   cl.option("--iterations-to-skip", &iterations_to_skip, "N",
@@ -39,6 +42,13 @@ bool SpikeDetector::is_spike(double value) {
   ++count_;
   largest_ = std::max(largest_, std::abs(value));
   return false;
+}
+
+std::string said_of_both(std::span<const double> first, std::span<const double> again) {
+  const bool are_same = std::ranges::equal(first, again, {}, std::bit_cast<std::uint64_t, double>,
+                                           std::bit_cast<std::uint64_t, double>);
+  return are_same ? "; computed again it is the same"
+                  : "; computed again it is not the same, as where hardware fails";
 }
 
 // The first rank with something to say says it, and ends the run.

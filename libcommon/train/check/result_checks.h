@@ -28,6 +28,9 @@ class SpikeDetector {
   double largest_ = 0;
 };
 
+// Behind a result that is rejected: whether what was computed again has its bits.
+std::string said_of_both(std::span<const double> first, std::span<const double> again);
+
 class ResultChecks {
  public:
   ResultChecks(const CheckOptions& options, Group& ranks) : options_(options), ranks_(ranks) {}

@@ -109,8 +109,8 @@ static void add_modelopt_flags(CommandLine& cl) {
                {{"--export-te-mcore-model"},
                 {"--export-default-te-spec"},
                 {"--export-force-local-attention"}});
-  imply_others(cl, "what kind of model it is, options say",
-               {{"--export-model-type", each({"GPTModel", "MambaModel", "HybridModel"})}});
+  refuse_others(cl, "what kind of model it is, options say, as --hybrid-layer-pattern",
+                {{"--export-model-type", only("GPTModel")}});
 }
 
 void add_fork_flags(CommandLine& cl) {

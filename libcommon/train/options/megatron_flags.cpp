@@ -14,7 +14,7 @@ static void add_model_flags(CommandLine& cl) {
          {{"--apply-residual-connection-post-layernorm"}});
   refuse(cl, "Megatron-Core's models ignore it; the tanh form of GeLU is the default",
          {{"--openai-gelu"}});
-  imply(cl, "weights that are loaded are not drawn before; others always are",
+  imply(cl, "what is loaded replaces what was drawn, which is always all",
         {{"--no-initialization"}});
   refuse(cl, "all ranks begin with the same weights", {{"--data-parallel-random-init"}});
   refuse_others(cl, "only models of Megatron-Core are supported", {{"--use-legacy-models"}});

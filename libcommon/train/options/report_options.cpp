@@ -46,10 +46,11 @@ static void add_tensorboard(ReportOptions& o, CommandLine& cl) {
 
 static void add_wandb(ReportOptions& o, CommandLine& cl) {
   cl.section("Weights & Biases");
-  cl.option("--wandb-project", &o.wandb_project, "NAME",
-            "keep the run's curves and options in files as the client does without a connection, "
-            "of which `wandb sync` makes a run of this project; \"\": do not.  Points come every "
-            "--tensorboard-log-interval steps");
+  cl.option(
+      "--wandb-project", &o.wandb_project, "NAME",
+      "keep the run's curves, all its options and the host's name in files as the client does "
+      "without a connection, of which `wandb sync` makes a run of this project, of each "
+      "start one; \"\": do not.  Points come every --tensorboard-log-interval steps");
   cl.option("--wandb-exp-name", &o.wandb_exp_name, "NAME", "the run's name, which it needs");
   cl.option("--wandb-entity", &o.wandb_entity, "NAME",
             "whose project it is; default who runs `wandb sync`");

@@ -92,7 +92,8 @@ void RunOptions::complete_device(const Instead& instead) {
          "are no copies");
   if (optimizer.use_torch_fsdp2 && compute_dtype() == DType::f16)
     fail(Exit::usage, "--use-torch-fsdp2: not with --fp16");
-  if (optimizer.use_torch_fsdp2 && compute_dtype() == DType::bf16)
+  if (optimizer.use_torch_fsdp2 && compute_dtype() == DType::bf16 &&
+      !optimizer.accumulate_allreduce_grads_in_fp32)
     optimizer.grad_reduce_in_bf16 = true;
   if (optimizer.bf16_gradients() && compute_dtype() != DType::bf16)
     fail(Exit::usage,
@@ -137,7 +138,7 @@ void RunOptions::check_model(const ModelConfig& model, bool documents) const {
   if (model.num_experts > 0) check_experts();
   routing.check(model);
   qk_clip.check(model, ranks.parallel.context_parallel_size, optimizer.shards_values());
-  fp8.check(model, ranks.parallel.pipeline_model_parallel_size);
+  fp8.check(model, ranks.parallel.stages());
   if (checkpoint.format == "torch" && model.mtp_num_layers > 0)
     fail(Exit::bad_config, "--ckpt-format torch: not with --mtp-num-layers");
   if (checkpoint.format == "torch" && model.multi_latent_attention &&

@@ -210,12 +210,11 @@ void TrainStep::check_before_update(const Asked& asked) {
   const double loss = objective.total(objective.values(sums));
   if (checks.finite && !std::isfinite(loss)) failed(asked, loss, 0);
   ResultChecks::Again again;
-  const auto compare = [&](auto first, const auto& of_step) {
+  const auto compare = [&](const std::vector<double>& first, const auto& of_step) {
     if (!checks.computes_again()) return;
-    again = [&, first, of_step]() -> std::string {
+    again = [&, first, of_step] {
       forward_backward(asked);
-      return of_step() == first ? "; computed again it is the same"
-                                : "; computed again it is not the same: a fault of the hardware";
+      return said_of_both(first, of_step());
     };
   };
   if (checks.spiky_loss) {
@@ -227,7 +226,7 @@ void TrainStep::check_before_update(const Asked& asked) {
   const double scale =
       parts_.optimizer.loss_scale() * divisor(sums[0].count) / parts_.world.data().size();
   const double norm = gradient_norm();
-  compare(norm, [&] { return gradient_norm(); });
+  compare({norm}, [&] { return std::vector{gradient_norm()}; });
   checks_.check_gradient(asked.iteration, norm / scale, {}, again);
 }
 
