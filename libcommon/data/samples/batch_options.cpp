@@ -8,6 +8,8 @@
 
 namespace mt {
 
+static constexpr std::int64_t kMaxMicroBatches = 1 << 20;  // of a step, on a rank
+
 void BatchOptions::add_to(CommandLine& cl) {
   cl.option("--micro-batch-size", &micro_batch_size, "N", "sequences that a rank computes at once",
             at_least(1));
@@ -61,7 +63,6 @@ BatchOptions::StepSize BatchOptions::divided(std::int64_t sequences) const {
 }
 
 void BatchOptions::check_step(std::int64_t sequences) const {
-  constexpr std::int64_t kMaxMicroBatches = 1 << 20;
   const StepSize size = divided(sequences);
   const auto refuse = [&](const auto&... parts) {
     fail(Exit::bad_config, "--global-batch-size ", largest(), ": ", parts...);
