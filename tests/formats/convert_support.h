@@ -34,6 +34,7 @@ inline const OwnConfig* own_config(const std::string& name) {
        R"("new_decoder_architecture":true,"num_kv_heads":2,"bias":true)"},
       {"falcon_in_turn", "falcon", R"("parallel_attn":false,"multi_query":false,"bias":true)"},
       {"phi", "phi", R"("partial_rotary_factor":0.5)"},
+      {"phi_tied", "phi", R"("partial_rotary_factor":0.5,"tie_word_embeddings":true)"},
       {"opt", "opt", R"("ffn_dim":24,"word_embed_proj_dim":16)"},
       {"stablelm", "stablelm", R"("partial_rotary_factor":0.5,"use_qkv_bias":true)"},
       {"stablelm_parallel", "stablelm",

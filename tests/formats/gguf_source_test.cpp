@@ -737,6 +737,32 @@ TEST_F(GgufModels, ChannelsThatTurnOtherwiseAreKept) {
             changed->config().rope_frequency_factors);
 }
 
+TEST_F(GgufModels, WhatAnOlmosConfigDoesNotSayIsRefused) {
+  const auto write_olmo = [&](float epsilon, float bound) {
+    GgufKeyValues to;
+    to.text("general.architecture", "olmo");
+    for (const auto& [key, value] : {std::pair("block_count", 1),
+                                     {"context_length", 64},
+                                     {"embedding_length", 32},
+                                     {"feed_forward_length", 64},
+                                     {"attention.head_count", 4}})
+      to.integer(concat("olmo.", key), static_cast<std::uint32_t>(value));
+    to.real("olmo.attention.layer_norm_epsilon", epsilon);
+    to.real("olmo.attention.clamp_kqv", bound);
+    GgufWriter writer(scratch_.path("made.gguf"), to,
+                      {{"token_embd.weight", GgufType::f32, {8, 32}}});
+    writer.write("token_embd.weight", HostTensor(DType::f32, {8, 32}));
+    writer.close();
+  };
+  write_olmo(1e-5F, 8);
+  EXPECT_EQ(refusal(),
+            "78 olmo.attention.clamp_kqv: is 8, expected 0: no bound is known of queries");
+  write_olmo(1e-6F, 0);
+  EXPECT_EQ(refusal(), "78 olmo.attention.layer_norm_epsilon: is 1e-06, expected 1e-05");
+  write_olmo(1e-5F, 0);
+  EXPECT_TRUE(refusal().starts_with("65 has no tensor blk.0.")) << refusal();
+}
+
 TEST_F(GgufModels, WhatIsNotAModelOfOursIsRefused) {
   const auto none = [](GgufKeyValues&) {};
   rewrite(none);

@@ -9,7 +9,7 @@ namespace mt {
 namespace {
 
 constexpr std::int64_t kLayersOf27B = 46, kLayersOfThird27B = 62;
-constexpr double kBaseOfWindows = 10000;
+constexpr double kBaseOfWindows = 10000, kEpsilonOfOlmo = 1e-5;
 
 // Which layers have no window, or do not turn: every so manyth.
 std::int64_t period_of(std::string_view name) {
@@ -46,6 +46,19 @@ void check_gemma(const ModelConfig& c, const GgufArchitecture& architecture) {
     refuse(architecture, "--rotary-base-window");
 }
 
+// An OLMo's config.json says neither.
+void check_olmo_file(const GgufReader& file) {
+  const std::string bound = "olmo.attention.clamp_kqv",
+                    epsilon = "olmo.attention.layer_norm_epsilon";
+  const auto number = [&](const std::string& key) { return file.value(key).as_real(key); };
+  if (file.find_value(bound) != nullptr && number(bound) > 0)
+    fail(Exit::bad_config, file.path(), ": ", bound, ": is ", number(bound),
+         ", expected 0: no bound is known of queries");
+  if (static_cast<float>(number(epsilon)) != static_cast<float>(kEpsilonOfOlmo))
+    fail(Exit::bad_config, file.path(), ": ", epsilon, ": is ", number(epsilon), ", expected ",
+         kEpsilonOfOlmo);
+}
+
 }  // namespace
 
 void check_gguf_family(const ModelConfig& c, const GgufArchitecture& architecture) {
@@ -57,14 +70,15 @@ void check_gguf_family(const ModelConfig& c, const GgufArchitecture& architectur
       refuse(architecture, "--no-rope-freq");
   if (!architecture.has_output && c.untie_embeddings_and_output_weights)
     refuse(architecture, "--untie-embeddings-and-output-weights");
-  if (name == "stablelm" && !c.untie_embeddings_and_output_weights)
-    fail(Exit::bad_config, "--untie-embeddings-and-output-weights: llama.cpp's stablelm needs it");
+  if ((name == "stablelm" || name == "phi2") && !c.untie_embeddings_and_output_weights)
+    fail(Exit::bad_config, "--untie-embeddings-and-output-weights: llama.cpp's ", name,
+         " needs it");
   const bool by_tanh = name == "phi2" || name == "starcoder2";
   if (by_tanh && c.activation() != Activation::gelu_tanh)
     fail(Exit::bad_config, "llama.cpp's ", name, " has GeLU by tanh");
   if ((name == "arcee" || name == "ernie4_5") && c.add_bias_linear)
     refuse(architecture, "--disable-bias-linear");
-  if (name == "olmo" && c.norm_epsilon != 1e-5) refuse(architecture, "--norm-epsilon");
+  if (name == "olmo" && c.norm_epsilon != kEpsilonOfOlmo) refuse(architecture, "--norm-epsilon");
   if ((name == "command-r" || name == "cohere2") && c.rotary_interpolation)
     refuse(architecture, "--rotary-seq-len-interpolation-factor");
 }
@@ -139,6 +153,7 @@ void read_gguf_family(JsonWriter& json, const GgufReader& file,
     add("attention_multiplier", "attention.scale");
     add("logits_scaling", "logit_scale");
   }
+  if (name == "olmo") check_olmo_file(file);
   if (name == "smollm3") add_each("no_rope_layers", [](bool turns) { return std::int64_t{turns}; });
   if (name == "command-r" || name == "cohere2") add("logit_scale", "logit_scale");
 }

@@ -173,9 +173,7 @@ class Settings {
     add_real(
         json, epsilon_name(model_type()),
         known_->layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon");
-    if (in_part)
-      json.member("partial_rotary_factor",
-                  static_cast<double>(turned) / static_cast<double>(channels));
+    if (in_part) json.member("partial_rotary_factor", rotary_percent_of(turned, channels));
     if (architecture_ == "llama" && size_or("attention.sliding_window", 0) > 0)
       json.member("sliding_window", size("attention.sliding_window"));
     if (architecture_ == "stablelm")

@@ -1,7 +1,6 @@
 #include "formats/hugging_face/layer_norm_families.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "formats/hugging_face/config_families.h"
 #include "formats/hugging_face/rope_config.h"
@@ -36,8 +35,7 @@ void read_gptj(const ConfigJson& json, ModelConfig& c) {
   if (turning == 0 || turning > channels)
     json.refuse("\"rotary_dim\" is ", turning, ", expected 1 to the ", channels,
                 " channels of a head");
-  c.rotary_percent = static_cast<double>(turning) / static_cast<double>(channels);
-  if (c.rotary_dim() < turning) c.rotary_percent = std::nextafter(c.rotary_percent, 1.0);
+  c.rotary_percent = rotary_percent_of(turning, channels);
   c.parallel_block = c.rotary_interleaved = c.output_bias = true;
   c.attention_bias = false;
 }

@@ -79,6 +79,13 @@ std::int64_t PositionConfig::rotated(std::int64_t head_dim) const {
   return static_cast<std::int64_t>(static_cast<double>(head_dim) * rotary_percent);
 }
 
+// A quotient that was rounded down, times what it was divided by, may be less than the whole.
+double rotary_percent_of(std::int64_t channels, std::int64_t head_dim) {
+  const auto whole = static_cast<double>(channels), all = static_cast<double>(head_dim);
+  const double part = whole / all;
+  return all * part < whole ? std::nextafter(part, 1.0) : part;
+}
+
 std::vector<double> PositionConfig::frequencies(std::int64_t head_dim) const {
   const std::int64_t half = rotated(head_dim) / 2;
   const std::vector<double> factors = numbers_of(rope_frequency_factors);

@@ -41,4 +41,7 @@ struct PositionConfig {
   std::vector<double> window_frequencies(std::int64_t head_dim) const;  // of layers with a window
 };
 
+// The rotary_percent of which so many channels of a head are rotated().
+double rotary_percent_of(std::int64_t channels, std::int64_t head_dim);
+
 }  // namespace mt
