@@ -308,6 +308,70 @@ TEST_F(Convert, ShardsAreReadAndWritten) {
   EXPECT_EQ(content("back/model.safetensors"), content("hf/model.safetensors"));
 }
 
+// Files of BERT's first days call scales and shifts of norms gamma and beta, and hold what was
+// trained beside their words, for which a class has no place.
+TEST_F(Convert, BertsOfOldAreRead) {
+  struct Old {
+    const char* family;
+    std::vector<SafetensorsWriter::Entry> more;
+    std::string passed_over;
+  };
+  const Old olds[] = {
+      {"bert_first_masked",
+       {{"bert.embeddings.position_ids", DType::i64, {1, 8}},
+        {"bert.pooler.dense.bias", DType::f32, {16}},
+        {"bert.pooler.dense.weight", DType::f32, {16, 16}},
+        {"cls.seq_relationship.bias", DType::f32, {2}},
+        {"cls.seq_relationship.weight", DType::f32, {2, 16}}},
+       "bert.pooler.dense.bias, bert.pooler.dense.weight, cls.seq_relationship.bias, "
+       "cls.seq_relationship.weight"},
+      {"bert_first_pairs", {}, ""},
+      {"bert_first", {{"embeddings.position_ids", DType::i64, {1, 8}}}, ""},
+      {"roberta_masked",
+       {{"roberta.embeddings.position_ids", DType::i64, {1, 8}},
+        {"roberta.pooler.dense.weight", DType::f32, {16, 16}}},
+       "roberta.pooler.dense.weight"},
+      {"roberta_of_labels",
+       {{"roberta.pooler.dense.weight", DType::f32, {16, 16}}},
+       "roberta.pooler.dense.weight"}};
+  const auto old_name = [](std::string name) {
+    for (const auto& [now, then] :
+         {std::pair<std::string, std::string>("LayerNorm.weight", "LayerNorm.gamma"),
+          {"LayerNorm.bias", "LayerNorm.beta"},
+          {"cls.predictions.bias", "cls.predictions.decoder.bias"}})
+      if (name.ends_with(now)) return name.replace(name.size() - now.size(), now.size(), then);
+    return name;
+  };
+  for (const auto& [family, more, passed_over] : olds) {
+    for (const char* folder : {"hf", "old", "back"}) fs::remove_all(scratch_.path(folder));
+    write_hugging_face(scratch_.path("hf"), config_named(family), DType::f32);
+    const auto source = open_tensors(scratch_.path("hf"));
+    std::vector<SafetensorsWriter::Entry> entries = more;
+    for (const auto& [name, tensor] : source->tensors())
+      entries.push_back({old_name(name), *tensor.dtype, tensor.shape});
+    fs::create_directory(scratch_.path("old"));
+    SafetensorsWriter writer(scratch_.path("old"), entries, 1 << 30);
+    for (const auto& entry : more) writer.write(entry.name, HostTensor(entry.dtype, entry.shape));
+    for (const auto& [name, tensor] : source->tensors()) {
+      const HostTensor value(*tensor.dtype, tensor.shape);
+      source->read_original(name, origin_of(tensor.shape.rank()), value);
+      writer.write(old_name(name), value);
+    }
+    writer.close();
+    fs::copy(scratch_.path("hf/config.json"), scratch_.path("old/config.json"));
+    std::string noted;
+    for (const std::string& note : open_model(scratch_.path("old"))->notes())
+      if (note.find("passed over") < note.size()) noted += note;
+    EXPECT_EQ(noted, passed_over.empty()
+                         ? ""
+                         : concat(scratch_.path("old"),
+                                  ": passed over, of heads that its class has not: ", passed_over))
+        << family;
+    convert("old", "back", "hf");
+    EXPECT_EQ(content("back/model.safetensors"), content("hf/model.safetensors")) << family;
+  }
+}
+
 // Writes the tensors of `from` into a folder, under other names and with one of what reads images.
 void write_image_reader(const std::string& from, const std::string& folder, const std::string& body,
                         const std::string& output, const std::string& images) {

@@ -174,6 +174,7 @@ HuggingFaceSource::HuggingFaceSource(const std::string& folder, const ModelSourc
   if (output_if_stored_ && !(of_texts_ && config_->untie_embeddings_and_output_weights))
     config_->untie_embeddings_and_output_weights = find_output() != nullptr;
   note_passed_over();
+  if (config_->family == ModelFamily::bert) note_heads(model_rows(*config_));
 }
 
 // Where config.json names no type, weights are of the one that those have which are not packed.
@@ -217,7 +218,7 @@ static std::string bare_name(const std::string& name) {
 }
 
 // Under what names a tensor may be there: generations of transformers call the parts of a LLaVA
-// otherwise.
+// otherwise, and of what is one a writer may have kept either.
 static std::vector<std::string> spellings(const std::string& name) {
   struct Spelling {
     std::string_view ours, other;
@@ -229,10 +230,19 @@ static std::vector<std::string> spellings(const std::string& name) {
       {"vision_tower.", "model.vision_tower."},
       {"vision_tower.", "model.vision_tower.vision_model."},
       {"multi_modal_projector.", "model.multi_modal_projector."},
+      {"cls.predictions.bias", "cls.predictions.decoder.bias"},
+      {"lm_head.bias", "lm_head.decoder.bias"},
   };
+  // What transformers' BERTs were called in TensorFlow, by which it reads them still.
+  static constexpr Spelling kOfNorms[] = {{"LayerNorm.weight", "LayerNorm.gamma"},
+                                          {"LayerNorm.bias", "LayerNorm.beta"}};
   std::vector<std::string> all = {bare_name(name), name};
   for (const auto& [ours, other] : kOthers)
     if (name.starts_with(ours)) all.push_back(concat(other, name.substr(ours.size())));
+  for (const auto& [ours, other] : kOfNorms)
+    if (name.ends_with(ours))
+      for (const std::string& whole : {bare_name(name), name})
+        all.push_back(concat(whole.substr(0, whole.size() - ours.size()), other));
   return all;
 }
 
@@ -257,7 +267,8 @@ bool HuggingFaceSource::are_words(std::string_view name) const {
 const DistTensor* HuggingFaceSource::words_alone() const {
   for (const char* name :
        {"lm_head.weight", "language_model.lm_head.weight", "cls.predictions.decoder.weight",
-        "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"})
+        "lm_head.decoder.weight", "vocab_projector.weight", "encoder.embed_tokens.weight",
+        "decoder.embed_tokens.weight"})
     if (are_words(name))
       if (const DistTensor* const tensor = tensors_->find(prefix_ + name)) return tensor;
   return nullptr;
@@ -304,6 +315,25 @@ bool HuggingFaceSource::has_pooler() const {
   return std::ranges::any_of(tensors_->tensors(), [&](const auto& each) {
     return each.first.starts_with(prefix_) && each.first.ends_with("pooler.dense.weight");
   });
+}
+
+// What a BERT of the first kind was trained with beside its words: its class may have no place for
+// it, and transformers passes it over then.
+bool HuggingFaceSource::is_of_other_head(const std::string& name) const {
+  if (config_->family != ModelFamily::bert || !config_->residual_of_norm) return false;
+  return bare_name(name).starts_with("pooler.") || name.starts_with("cls.seq_relationship.");
+}
+
+void HuggingFaceSource::note_heads(const ParamTable& table) {
+  std::set<std::string> heads;
+  for (const auto& [key, tensor] : tensors_->tensors())
+    if (key.starts_with(prefix_) && is_of_other_head(key.substr(prefix_.size()))) heads.insert(key);
+  for (const Param& row : table.rows())
+    for (const ForeignName& name : names_of(row))
+      for (const std::string& spelling : spellings(name.name)) heads.erase(prefix_ + spelling);
+  if (!heads.empty())
+    notes_.push_back(concat(path_, ": passed over, of heads that its class has not: ",
+                            names_text({heads.begin(), heads.end()})));
 }
 
 // Says what lies beside the model in a state of which it is a part.
@@ -483,6 +513,7 @@ void HuggingFaceSource::check_all_used(const ParamTable& table) const {
     if (!key.starts_with(prefix_)) continue;  // see note_others()
     const std::string name = key.substr(prefix_.size());
     if (is_computed(name, format_) || is_constant_of_radio(name, tensor)) continue;
+    if (is_of_other_head(name)) continue;
     if (of_texts_ && name.starts_with("visual.")) continue;  // of a Qwen
     if (config_->family == ModelFamily::vit && name.starts_with(kImagePooler)) continue;
     if (std::ranges::any_of(passed_over_, [&](const std::string& layer) {

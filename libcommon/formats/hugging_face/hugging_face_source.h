@@ -69,6 +69,8 @@ class HuggingFaceSource : public ModelSource {
   void take_further(const HuggingFaceConfig& stored, std::int64_t layers);
   void take_video_processor(const std::string& folder);
   void note_passed_over();
+  void note_heads(const ParamTable& table);
+  bool is_of_other_head(const std::string& name) const;
   void check_same(const DistTensor& a, const DistTensor& b) const;
   std::vector<float> all_of(const DistTensor& tensor) const;
   void take_normalization();
