@@ -10,8 +10,7 @@ namespace mt {
 
 static const LoadedModel& checked(const LoadedModel& loaded, TextPooling pooling) {
   if (pooling == TextPooling::pooler && !loaded.model->config().has_pooler())
-    fail(Exit::bad_config, "--pooled: ", loaded.path,
-         " has no pooler, as it was trained with --bert-no-binary-head");
+    fail(Exit::bad_config, "--pooled: ", loaded.path, " has no pooler");
   return loaded;
 }
 

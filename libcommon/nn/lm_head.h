@@ -21,7 +21,7 @@ class LmHead {
   struct Saved {
     Tensor dx;
   };
-  // Scaling: what becomes of logits, of a head without a bias.
+  // Scaling: what becomes of logits.
   struct Scaling {
     double multiplier = 1, softcap = 0;
   };

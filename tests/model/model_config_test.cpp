@@ -268,6 +268,18 @@ TEST(ModelConfig, NamesTheOptionThatDoesNotFit) {
       {"--residual-of-norm: of norms in front alone",
        [](ModelConfig& c) { c.residual_of_norm = c.parallel_block = true; }},
       {"--gated-linear-unit: excludes --swiglu", [](ModelConfig& c) { c.gated_gelu = true; }},
+      {"--bert-no-lm-head: needs --bert-no-binary-head",
+       [](ModelConfig& c) {
+         c = tiny_gpt2();
+         c.family = ModelFamily::bert;
+         c.bert_lm_head = false;
+       }},
+      {"--num-token-types 0: needs --bert-no-binary-head",
+       [](ModelConfig& c) {
+         c = tiny_gpt2();
+         c.family = ModelFamily::bert;
+         c.num_token_types = 0;
+       }},
       {"--post-layernorm: of a GPT alone",
        [](ModelConfig& c) {
          c.family = ModelFamily::bert;
@@ -323,6 +335,18 @@ TEST(ModelConfig, NamesTheOptionThatDoesNotFit) {
       EXPECT_TRUE(std::string_view(error.what()).starts_with(mistake.option)) << error.what();
     }
   }
+}
+
+// Channels that turn are a whole number, whatever a quotient is rounded to: 30 of 44, say.
+TEST(ModelConfig, RotaryPercentOfChannels) {
+  PositionConfig positions;
+  positions.position_embedding_type = "rope";
+  for (std::int64_t all = 1; all <= 256; ++all)
+    for (std::int64_t channels = 1; channels <= all; ++channels) {
+      positions.rotary_percent = rotary_percent_of(channels, all);
+      ASSERT_EQ(positions.rotated(all), channels) << all;
+      ASSERT_LE(positions.rotary_percent, 1);
+    }
 }
 
 }  // namespace

@@ -170,9 +170,12 @@ void check_mtp(const ModelConfig& c) {
 void check_bert(const ModelConfig& c) {
   if (!c.window_size.empty())
     fail(Exit::bad_config, "--window-size: not of a BERT, whose tokens see both ways");
-  if (c.bert_binary_head && (!c.bert_lm_head || c.token_types() == 0))
+  if (c.bert_binary_head && !c.bert_lm_head)
+    fail(Exit::bad_config, "--bert-no-lm-head: needs --bert-no-binary-head");
+  if (c.bert_binary_head && c.token_types() == 0)
     fail(Exit::bad_config,
-         "--bert-no-lm-head: needs --bert-no-binary-head, which is of two texts that have types");
+         "--num-token-types 0: needs --bert-no-binary-head, as that head is of two texts that have "
+         "types");
 }
 
 // Both towers have as many layers.
@@ -305,9 +308,8 @@ void check_task_head(const ModelConfig& c) {
   if (bert ? c.task_head == kScoreHead : c.task_head != kScoreHead || c.family != ModelFamily::gpt)
     fail(Exit::bad_config, "--task-head ", c.task_head, ": is of another family");
   if (bert && !c.has_pooler())
-    fail(Exit::bad_config,
-         "--bert-no-binary-head: a task's head reads what the pooler makes, and "
-         "such a BERT has none");
+    fail(Exit::bad_config, "--task-head ", c.task_head,
+         ": reads what a pooler makes, and this BERT has none");
   check_range("--num-labels", c.num_labels, between(1, kWide));
   if (c.task_head == kMultichoiceHead && c.num_labels != 1)
     fail(Exit::bad_config, "--num-labels ", c.num_labels, ": a choice has one score");
