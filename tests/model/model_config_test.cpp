@@ -260,6 +260,8 @@ TEST(ModelConfig, NamesTheOptionThatDoesNotFit) {
       {"--parallel-block: has its norms in front",
        [](ModelConfig& c) { c.parallel_block = c.post_layernorm = true; }},
       {"--parallel-norms: needs --parallel-block", [](ModelConfig& c) { c.parallel_norms = true; }},
+      {"--add-output-bias: not with --logit-scale and --final-logit-softcapping",
+       [](ModelConfig& c) { c.output_bias = true, c.logit_scale = 2; }},
       {"--disable-norm-weight: needs --disable-norm-bias",
        [](ModelConfig& c) {
          c.normalization = "LayerNorm";

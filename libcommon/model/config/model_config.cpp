@@ -423,6 +423,9 @@ void ModelConfig::complete(int tensor_ranks) {
   recompute.complete(num_layers);
   if (relative) position_embedding_type = "relative";
   check_norms(*this, tensor_ranks);
+  if (output_bias && (logit_scale != 1 || final_logit_softcapping != 0))
+    fail(Exit::bad_config,
+         "--add-output-bias: not with --logit-scale and --final-logit-softcapping");
   if (recompute.part("mla_up_proj") && !multi_latent_attention)
     fail(Exit::bad_config, "--recompute-modules mla_up_proj: needs --multi-latent-attention");
   bool Setting::*const but = family == ModelFamily::mixtral ? &Setting::with_experts
