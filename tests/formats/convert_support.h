@@ -50,7 +50,7 @@ inline const OwnConfig* own_config(const std::string& name) {
       {"ernie4_5_plain", "ernie4_5", R"("head_dim":8)"},
       {"arcee_plain", "arcee", R"("mlp_bias":false)"},
       {"seed_oss", "seed_oss", R"("head_dim":8)"},
-      {"internlm3", "internlm3", R"("head_dim":8,"qkv_bias":true)"},
+      {"internlm3", "internlm3", R"("head_dim":8,"qkv_bias":true,"bias":true)"},
       {"arcee", "arcee", R"("mlp_bias":true,"attention_bias":true)"},
       {"helium", "helium", R"("head_dim":4)"},
       {"ministral", "ministral", R"("sliding_window":3)"},

@@ -195,6 +195,60 @@ TEST(DenseFamilies, WhatIsNotTheirsIsRefused) {
               "65 c: \"routed_scaling_factor\" is 0, expected more than 0");
 }
 
+// Classes that drop embeddings at a rate of their own: we do at the one that we have, say so, and
+// write theirs as it was.
+TEST(DenseFamilies, EmbeddingsAreDroppedLikeTheRest) {
+  const auto notes_of = [](const std::string& json) {
+    return parse_hugging_face_config(json, "c").notes;
+  };
+  const std::string phi = R"({"model_type":"phi","resid_pdrop":0.5,"embd_pdrop":0.25})";
+  EXPECT_EQ(notes_of(phi),
+            std::vector<std::string>{
+                "c: \"resid_pdrop\" is 0.5, at which training drops embeddings, too; "
+                "transformers drops these at 0.25"});
+  const ModelConfig model = model_of("phi", R"(,"resid_pdrop":0.5,"embd_pdrop":0.25)");
+  EXPECT_EQ(model.hidden_dropout, 0.5);
+  const auto has = [](const std::string& text, const char* part) {
+    return text.find(part) != text.npos;
+  };
+  const std::string again = hugging_face_config(model, DType::f32, phi);
+  EXPECT_TRUE(has(again, R"("embd_pdrop":0.25)") && has(again, R"("resid_pdrop":0.5)")) << again;
+  EXPECT_TRUE(has(hugging_face_config(model, DType::f32, ""), R"("embd_pdrop":0.5)"));
+  EXPECT_EQ(model_of("opt").hidden_dropout, 0.1);
+  EXPECT_EQ(notes_of(R"({"model_type":"opt"})"),
+            std::vector<std::string>{"c: \"dropout\" is 0.1, at which training drops embeddings, "
+                                     "too; transformers drops these at 0"});
+  for (const char* const json :
+       {R"({"model_type":"gpt_neox","hidden_dropout":0.1})", R"({"model_type":"falcon"})",
+        R"({"model_type":"starcoder2","residual_dropout":0.1,"embedding_dropout":0.1})"})
+    EXPECT_EQ(notes_of(json), std::vector<std::string>()) << json;
+  // It is Seed-OSS's own word, whose class takes 0.1 where it is not said.
+  const ModelConfig seed = model_of("seed_oss");
+  EXPECT_EQ(seed.attention_dropout, 0.1);
+  EXPECT_TRUE(has(
+      hugging_face_config(seed, DType::f32, R"({"model_type":"seed_oss","residual_dropout":0})"),
+      R"("residual_dropout":0)"));
+}
+
+// Transformers' class has one flag's value for both, by either of two names.
+TEST(DenseFamilies, InternLM3HasTwoNamesForItsBiases) {
+  for (const char* const json :
+       {R"(,"qkv_bias":true,"bias":true)", R"(,"attention_bias":true,"mlp_bias":true)",
+        R"(,"qkv_bias":true,"bias":true,"attention_bias":false,"mlp_bias":false)"}) {
+    const ModelConfig model = model_of("internlm3", json);
+    EXPECT_TRUE(model.add_bias_linear && model.has_qkv_bias()) << json;
+    EXPECT_NE(hugging_face_config(model, DType::f32, "").find(R"("qkv_bias":true,"bias":true)"),
+              std::string::npos);
+  }
+  const ModelConfig of_makers = model_of("internlm3", R"(,"attention_bias":true)");
+  EXPECT_TRUE(of_makers.add_qkv_bias && !of_makers.add_bias_linear);
+  EXPECT_EQ(error_of([&] { hugging_face_config(of_makers, DType::f32, ""); }),
+            "78 InternLM3 with biases of queries, keys and values alone: no model of transformers "
+            "has that");
+  EXPECT_EQ(refusal("internlm3", R"(,"mlp_bias":true)"),
+            "65 c: \"qkv_bias\" is false and \"bias\" true, which is not supported");
+}
+
 // Gemma's and gpt-oss's classes make no masks without a window, though no layer has one.
 TEST(DenseFamilies, AWindowIsWrittenWhereNoLayerHasOne) {
   for (const char* const type : {"gemma2", "gemma3_text", "gpt_oss"}) {

@@ -97,7 +97,8 @@ class DecoderReader {
     model_.position_embedding_type = "rope";
     read_sizes();
     model_.init_method_std = usual_.init;
-    model_.attention_dropout = json_.real_or("attention_dropout", 0);
+    model_.attention_dropout =
+        json_.real_or("attention_dropout", usual_.type == "seed_oss" ? 0.1 : 0);
     model_.hidden_dropout = 0;
     model_.untie_embeddings_and_output_weights = !json_.flag_or("tie_word_embeddings", usual_.tied);
     read_kind();
@@ -163,15 +164,22 @@ class DecoderReader {
     if (!same) json_.expect_text("hidden_act", usual_.activation);
   }
 
+  // What its makers call `name`, transformers 5 calls `other`, and takes both.
+  bool either_flag(std::string_view name, std::string_view other) const {
+    return json_.flag_or(name, json_.flag_or(other, false));
+  }
+
   void read_biases() {
     if (usual_.biases == refused) json_.expect_flag("attention_bias", false);
     const bool has_both = usual_.biases == flags;
     const bool attention = has_both && json_.flag_or("attention_bias", false),
                mlp = has_both && json_.flag_or("mlp_bias", false);
     const bool all = (usual_.type == "ernie4_5" && json_.flag_or("use_bias", false)) ||
-                     (usual_.type == "internlm3" && json_.flag_or("bias", false));
+                     (usual_.type == "internlm3" && either_flag("bias", "mlp_bias"));
     model_.add_bias_linear = all || attention || mlp;
-    if (usual_.type == "internlm3" && all) json_.expect_flag("qkv_bias", true);
+    const bool of_qkv = usual_.type == "internlm3" && either_flag("qkv_bias", "attention_bias");
+    if (usual_.type == "internlm3" && all && !of_qkv)
+      json_.refuse("\"qkv_bias\" is false and \"bias\" true, which is not supported");
     if (usual_.type == "seed_oss") {
       json_.expect_flag("attention_out_bias", false);
       json_.expect_flag("mlp_bias", false);
@@ -183,12 +191,11 @@ class DecoderReader {
       config_.notes.push_back(
           concat(json_.where(), ": ", mlp ? "\"mlp_bias\"" : "\"attention_bias\"",
                  " alone: the biases of the ", mlp ? "attention" : "MLP", " become zeros"));
-    model_.add_qkv_bias =
-        usual_.type == "qwen2" ||
-        (has_attention_bias(usual_.type) &&
-         json_.flag_or("attention_bias", usual_.type != "glm4_moe")) ||
-        (usual_.type == "internlm3" && !all && json_.flag_or("qkv_bias", false)) ||
-        (usual_.type == "qwen2_moe" && json_.flag_or("qkv_bias", true));
+    model_.add_qkv_bias = usual_.type == "qwen2" ||
+                          (has_attention_bias(usual_.type) &&
+                           json_.flag_or("attention_bias", usual_.type != "glm4_moe")) ||
+                          (of_qkv && !all) ||
+                          (usual_.type == "qwen2_moe" && json_.flag_or("qkv_bias", true));
   }
 
   void read_windows() {

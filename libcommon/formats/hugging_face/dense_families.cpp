@@ -258,8 +258,11 @@ void write_dense_family(JsonWriter& json, const ModelConfig& c, std::string_view
   if (type == "granite" || type == "granitemoe") write_granite_multipliers(json, c);
   if (type == "phi3") write_sliding_window(json, c);
   if (type == "ernie4_5") json.member("use_bias", c.add_bias_linear);
-  if (type == "internlm3")
-    json.member("qkv_bias", c.has_qkv_bias()).member("bias", c.add_bias_linear);
+  if (type == "internlm3") {
+    if (c.has_qkv_bias() != c.add_bias_linear)
+      refuse_setting("InternLM3 with biases of queries, keys and values alone");
+    json.member("qkv_bias", c.add_bias_linear).member("bias", c.add_bias_linear);
+  }
   if (type == "seed_oss") json.member("attention_out_bias", false).member("mlp_bias", false);
   if (type == "helium") json.member("mlp_bias", false);
   if ((type == "glm" || type == "glm4") && c.rotary_percent == 1)

@@ -92,8 +92,18 @@ std::string_view type_of(const ModelConfig& c) {
   return "gpt2";
 }
 
+// A member that a setting of ours stands for in these families alone.
+struct OwnMember {
+  std::string_view name, types[2];
+};
+constexpr OwnMember kOwnMembers[] = {
+    {"residual_dropout", {"starcoder2"}},     {"embd_pdrop", {"gpt2"}},
+    {"dropout", {"opt", "distilbert"}},       {"bias", {"falcon", "internlm3"}},
+    {"activation", {"falcon", "distilbert"}}, {"dim", {"distilbert"}},
+    {"qk_layernorm", {"phi", "stablelm"}}};
+
 // Members of a config.json that settings of ours stand for, in any generation of transformers.
-bool is_ours(std::string_view name) {
+bool is_ours(std::string_view name, std::string_view type) {
   static constexpr std::string_view kOurs[] = {"architectures",
                                                "model_type",
                                                "torch_dtype",
@@ -109,7 +119,6 @@ bool is_ours(std::string_view name) {
                                                "layer_norm_epsilon",
                                                "attn_pdrop",
                                                "resid_pdrop",
-                                               "embd_pdrop",
                                                "activation_function",
                                                "num_hidden_layers",
                                                "hidden_size",
@@ -197,7 +206,6 @@ bool is_ours(std::string_view name) {
                                                "scale_decoder_outputs",
                                                "n_layers",
                                                "n_heads",
-                                               "dim",
                                                "hidden_dim",
                                                "sinusoidal_pos_embds",
                                                "rotary_pct",
@@ -211,17 +219,11 @@ bool is_ours(std::string_view name) {
                                                "parallel_attn",
                                                "num_ln_in_parallel_attn",
                                                "num_kv_heads",
-                                               "bias",
                                                "ffn_hidden_size",
-                                               "activation",
-                                               "qk_layernorm",
                                                "use_qkv_bias",
                                                "norm_epsilon",
-                                               "residual_dropout",
-                                               "embedding_dropout",
                                                "clip_qkv",
                                                "ffn_dim",
-                                               "dropout",
                                                "init_std",
                                                "word_embed_proj_dim",
                                                "do_layer_norm_before",
@@ -287,7 +289,11 @@ bool is_ours(std::string_view name) {
                                                "multimodal_projector_bias",
                                                "id2label",
                                                "label2id"};
-  return std::find(std::begin(kOurs), std::end(kOurs), name) != std::end(kOurs);
+  return std::ranges::find(kOurs, name) != std::end(kOurs) ||
+         std::ranges::any_of(kOwnMembers, [&](const OwnMember& member) {
+           return member.name == name &&
+                  std::ranges::find(member.types, type) != std::end(member.types);
+         });
 }
 
 // These families have many settings, and most of what those may be has no model there.
@@ -358,7 +364,7 @@ std::string hugging_face_config(const ModelConfig& model, DType dtype, const std
   if (const ConfigFamily* const family = find_config_family(type))
     family->write(json, model);
   else if (is_layer_norm_family(type))
-    write_layer_norm_family(json, model, type);
+    write_layer_norm_family(json, model, type, type == before_type);
   else if (is_post_norm_bert(type))
     write_post_norm_bert(json, model);
   else
@@ -375,7 +381,8 @@ std::string hugging_face_config(const ModelConfig& model, DType dtype, const std
   if (!quantization.empty()) json.key("quantization_config").raw(quantization);
   if (type == before_type)
     for (const std::string_view name : before.names())
-      if (!is_ours(name) && !(type == "granitemoehybrid" && name == "position_embedding_type"))
+      if (!is_ours(name, type) &&
+          !(type == "granitemoehybrid" && name == "position_embedding_type"))
         json.key(name).raw(simdjson::minify(before.member(name)));
   const auto names = before.names();
   const auto is_said = [&](std::string_view name) {

@@ -138,7 +138,7 @@ struct LayerNormFamily {
       num_positions;
   bool tied = false;
   bool rope = true;  // which says its base and its scaling
-  double init = 0.02;
+  double init = 0.02, dropout = 0;
   const char *layers = "num_hidden_layers", *hidden = "hidden_size", *heads = "num_attention_heads",
              *kv_heads = nullptr, *ffn = "intermediate_size",
              *positions = "max_position_embeddings", *epsilon = "layer_norm_eps",
@@ -225,6 +225,7 @@ constexpr LayerNormFamily kLayerNormFamilies[] = {
      .num_positions = 2048,
      .tied = true,
      .rope = false,
+     .dropout = 0.1,
      .ffn = "ffn_dim",
      .epsilon = nullptr,
      .activation = "activation_function",
@@ -278,6 +279,22 @@ constexpr LayerNormFamily kLayerNormFamilies[] = {
 const LayerNormFamily* find_layer_norm_family(std::string_view type) {
   const auto* const found = std::ranges::find(kLayerNormFamilies, type, &LayerNormFamily::type);
   return found == std::end(kLayerNormFamilies) ? nullptr : found;
+}
+
+// We drop embeddings as often as what is added to them, and classes at another rate, or never.
+void read_hidden_dropout(const ConfigJson& json, const LayerNormFamily& usual,
+                         HuggingFaceConfig& config) {
+  double& hidden = config.model.hidden_dropout;
+  hidden = usual.hidden_dropout ? json.real_or(usual.hidden_dropout, usual.dropout) : 0;
+  const double embeddings = usual.embedding_dropout    ? json.real_or(usual.embedding_dropout, 0)
+                            : usual.type == "gpt_neox" ? hidden
+                                                       : 0;
+  if (embeddings != hidden)
+    config.notes.push_back(concat(json.where(), ": ", json_quoted(usual.hidden_dropout), " is ",
+                                  hidden,
+                                  ", at which training drops embeddings, too; transformers drops "
+                                  "these at ",
+                                  embeddings));
 }
 
 // The activation's kind is one that the model, whose biases are known, can have.
@@ -345,7 +362,7 @@ void read_layer_norm_family(const ConfigJson& json, HuggingFaceConfig& config) {
   c.norm_epsilon = usual.epsilon ? json.real_or(usual.epsilon, 1e-5) : 1e-5;
   c.init_method_std = json.real_or(usual.init_std, usual.init);
   c.attention_dropout = json.real_or(usual.attention_dropout, 0);
-  c.hidden_dropout = usual.hidden_dropout ? json.real_or(usual.hidden_dropout, 0) : 0;
+  read_hidden_dropout(json, usual, config);
   c.untie_embeddings_and_output_weights = !json.flag_or("tie_word_embeddings", usual.tied);
   c.position_embedding_type = "rope";
   const bool as_heads = !usual.kv_heads || usual.num_kv_heads == 0 || json.is_null(usual.kv_heads);
@@ -357,7 +374,8 @@ void read_layer_norm_family(const ConfigJson& json, HuggingFaceConfig& config) {
   if (usual.rope) read_rope(json, config, 10000);
 }
 
-void write_layer_norm_family(JsonWriter& json, const ModelConfig& c, std::string_view type) {
+void write_layer_norm_family(JsonWriter& json, const ModelConfig& c, std::string_view type,
+                             bool has_original) {
   const LayerNormFamily& usual = *find_layer_norm_family(type);
   json.member(usual.layers, c.num_layers).member(usual.hidden, c.hidden_size);
   json.member(usual.heads, c.num_attention_heads);
@@ -367,7 +385,8 @@ void write_layer_norm_family(JsonWriter& json, const ModelConfig& c, std::string
   json.member(usual.activation, activation_name(c, usual));
   json.member(usual.attention_dropout, c.attention_dropout);
   if (usual.hidden_dropout) json.member(usual.hidden_dropout, c.hidden_dropout);
-  if (usual.embedding_dropout) json.member(usual.embedding_dropout, c.hidden_dropout);
+  if (usual.embedding_dropout && !has_original)
+    json.member(usual.embedding_dropout, c.hidden_dropout);
   if (std::string_view(usual.init_std) != "initializer_range")
     json.member(usual.init_std, c.init_method_std);
   usual.own.write(json, c);

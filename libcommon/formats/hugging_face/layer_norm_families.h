@@ -22,6 +22,8 @@ const char* layer_norm_epsilon_name(std::string_view type);
 std::string layer_norm_types();
 
 void read_layer_norm_family(const ConfigJson& json, HuggingFaceConfig& config);
-void write_layer_norm_family(JsonWriter& json, const ModelConfig& model, std::string_view type);
+// How often embeddings are dropped, which is no setting of ours, is as an original says it.
+void write_layer_norm_family(JsonWriter& json, const ModelConfig& model, std::string_view type,
+                             bool has_original);
 
 }  // namespace mt
