@@ -10,7 +10,9 @@
 
 #include "ckpt/safetensors.h"
 #include "ckpt/tensor_source.h"
+#include "formats/hugging_face/hugging_face_config.h"
 #include "formats/load_model.h"
+#include "formats/peft/linear_modules.h"
 #include "formats/peft/peft_folder.h"
 #include "model/config/model_config.h"
 #include "model/model_table.h"
@@ -197,6 +199,25 @@ TEST(AdapterFolders, HaveWordsAndAnExpression) {
               open_model(kFolder + "llama", {.adapter = folder});
             }).find("_proj\" matches no linear layer of the base model"),
             std::string::npos);
+}
+
+// Whose weights have inputs as rows; other models with learned positions are of linear layers.
+TEST(AdapterFolders, SayOfGpt2AloneThatItsWeightsAreTransposed) {
+  const Scratch scratch;
+  for (const auto& [type, transposed] : {std::pair("gpt2", true), {"opt", false}}) {
+    ModelConfig config =
+        parse_hugging_face_config(concat(R"({"model_type":")", type, "\"}"), "c").model;
+    config.complete();
+    config.lora_rank = 1;
+    config.lora_targets = lora_targets(config, {"all-linear"}, "c");
+    const HostTensor tensor(DType::f32, {1});
+    std::filesystem::create_directory(scratch.path(type));
+    write_peft_folder(scratch.path(type), config, {{"a", tensor.view()}});
+    EXPECT_NE(read_file(scratch.path(type) + "/" + kAdapterConfig)
+                  .find(concat("\"fan_in_fan_out\": ", transposed ? "true" : "false")),
+              std::string::npos)
+        << type;
+  }
 }
 
 // A vocabulary that was made larger before the adapter was learnt: PEFT stores both tables, also

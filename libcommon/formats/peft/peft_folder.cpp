@@ -82,8 +82,16 @@ static bool is_set(const JsonObject& config, const char* name) {
   return true;
 }
 
-// The tables of words, as a Llama and as a GPT-2 call them, and of logits.
-static constexpr std::string_view kTables[] = {"model.embed_tokens", "transformer.wte", "lm_head"};
+// The tables of words, as a Llama, a GPT-2, a Falcon, an OPT and a GPT-NeoX call them, and of
+// logits, of which the latter has a name of its own.
+static constexpr std::string_view kTables[] = {"model.embed_tokens",
+                                               "transformer.wte",
+                                               "transformer.word_embeddings",
+                                               "model.decoder.embed_tokens",
+                                               "gpt_neox.embed_in",
+                                               "lm_head",
+                                               "embed_out"};
+static bool is_of_logits(std::string_view path) { return path == "lm_head" || path == "embed_out"; }
 
 static bool is_table(std::string_view module) {
   const auto last = [](std::string_view path) { return path.substr(path.rfind('.') + 1); };
@@ -213,7 +221,7 @@ static const DistTensor& stored(const TensorSource& tensors, const ForeignName& 
 
 const DistTensor* PeftFolder::find(Table table) const {
   for (const std::string_view path : kTables) {
-    if ((table == Table::logits) != (path == "lm_head")) continue;
+    if ((table == Table::logits) != is_of_logits(path)) continue;
     const std::string wanted = concat(kPrefix, path, ".weight");
     if (const auto* found = tensors_->find(name_there(*tensors_, {.name = wanted}))) return found;
   }
@@ -326,7 +334,7 @@ static std::string config_text(const ModelConfig& config) {
   const auto number = [](double value) { return JsonWriter().value(value).text(); };
   const bool is_gpt2 =
       (config.family == ModelFamily::gpt || config.family == ModelFamily::mixtral) &&
-      config.position_embedding_type == "learned_absolute";
+      config.position_embedding_type == "learned_absolute" && config.hf_model_type.empty();
   std::string targets;
   for (const std::string& name : peft_targets(config))
     targets += concat(targets.empty() ? "" : ",", "\n    ", quoted(name));
