@@ -425,6 +425,9 @@ void PolicyOptions::check_method() {
   if (model.label_smoothing > 0)
     fail(Exit::bad_config, "--label-smoothing ", model.label_smoothing,
          ": not with grpo, whose losses are of log-probabilities");
+  if (model.output_bias && sampling.temperature != 1)
+    fail(Exit::bad_config, "--temperature ", sampling.temperature,
+         ": a model whose output layer has a bias learns at a temperature of 1 alone");
   model.value_head = has_values();
   run.routing.of_texts = true;
   model.keeps_choices = run.routing.enabled && !prompts.empty();

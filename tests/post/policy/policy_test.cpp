@@ -434,6 +434,10 @@ TEST_F(PolicyRun, RefusesWhatIsNoRollout) {
   o = policy();
   o.run.batch.global_batch_size = 3;
   expect_refused(o, Exit::bad_config, "no multiple of --num-generations 2");
+  o = policy();
+  o.model.output_bias = true;
+  o.sampling.temperature = 0.5;
+  expect_refused(o, Exit::bad_config, "--temperature 0.5: a model whose output layer has a bias");
 }
 
 }  // namespace
