@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -201,15 +202,29 @@ std::string LineProgram::ask(std::span<const std::string> lines,
   std::vector<std::string> parts(copies);
   for (std::size_t i = 0; i < lines.size(); ++i) parts[i * copies / lines.size()] += lines[i];
   std::mutex asking;
+  std::atomic<bool> given_up = false;  // one cannot be started, and nobody reads what others print
   const auto one_at_a_time = [&] {
     const std::scoped_lock lock(asking);
-    return ends();
+    return given_up || ends();
+  };
+  const auto run_part = [&](std::size_t i) {
+    try {
+      return run(parts[i], one_at_a_time);
+    } catch (...) {
+      given_up = true;
+      throw;
+    }
   };
   std::vector<std::future<Printed>> others;
-  for (std::size_t i = 1; i < copies; ++i)
-    others.push_back(
-        std::async(std::launch::async, [&, i] { return run(parts[i], one_at_a_time); }));
-  std::vector<Printed> printed{run(parts[0], one_at_a_time)};
+  std::vector<Printed> printed;
+  try {
+    for (std::size_t i = 1; i < copies; ++i)
+      others.push_back(std::async(std::launch::async, run_part, i));
+    printed.push_back(run_part(0));
+  } catch (...) {  // a thread cannot be started, too
+    given_up = true;
+    throw;
+  }
   for (std::future<Printed>& one : others) printed.push_back(one.get());
   std::string wrong;
   for (const Printed& one : printed) {

@@ -1,10 +1,15 @@
 #include "post/policy/reward_program.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <csignal>
+
+#include "base/error.h"
 
 namespace mt {
 namespace {
@@ -106,6 +111,25 @@ TEST(RewardProgram, ItsTimeIsLimited) {
   EXPECT_EQ(said_by("exec > /dev/null; sleep 1000", 0.05).wrong, "took more than 0.05 s");
   EXPECT_EQ(said_by("sleep 1000 & exit", 0.2).wrong,
             "ended, but what it started holds its output for more than 0.2 s");
+}
+
+// Where one copy cannot be started, as there are pipes for one alone, the other is not waited for.
+TEST(RewardProgram, CopiesAreGivenUpTogether) {
+  std::signal(SIGPIPE, SIG_IGN);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit few = before;
+  few.rlim_cur = std::min<rlim_t>(256, before.rlim_cur);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  std::vector<int> taken;
+  for (int one; (one = ::dup(STDERR_FILENO)) >= 0;) taken.push_back(one);
+  for (int i = 0; i < 8; ++i, taken.pop_back()) ::close(taken.back());
+  const auto begin = std::chrono::steady_clock::now();
+  const RewardProgram program("cat > /dev/null; sleep 30", {.seconds = 30, .jobs = 2});
+  EXPECT_THROW(program.judge(kResponses, [] { return false; }), Error);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(15));
+  for (const int one : taken) ::close(one);
+  ::setrlimit(RLIMIT_NOFILE, &before);
 }
 
 TEST(RewardProgram, MayWaitForAllOfItsChildren) {
