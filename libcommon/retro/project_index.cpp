@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/folder.h"
 #include "base/hash.h"
+#include "base/memory.h"
 #include "retro/embedded_chunks.h"
 #include "retro/project_stages.h"
 #include "search/index_file.h"
@@ -92,7 +93,11 @@ class TrainStage : IndexStage {
       summary_.complete = false;
       return summary_;
     }
+    const std::int64_t rows = blocks.rows(options_.train_fraction);
+    const auto numbers = static_cast<std::size_t>(rows * chunks_.columns());
+    expect_memory(numbers * sizeof(float), concat("training on ", rows, " vectors"));
     std::vector<float> vectors;
+    vectors.reserve(numbers);
     blocks.read(options_.train_fraction, context_,
                 [&](const std::vector<float>& some, std::int64_t) {
                   vectors.insert(vectors.end(), some.begin(), some.end());
