@@ -359,8 +359,9 @@ TEST_F(Convert, BertsOfOldAreRead) {
     }
     writer.close();
     fs::copy(scratch_.path("hf/config.json"), scratch_.path("old/config.json"));
+    const auto old = open_model(scratch_.path("old"));
     std::string noted;
-    for (const std::string& note : open_model(scratch_.path("old"))->notes())
+    for (const std::string& note : old->notes())
       if (note.find("passed over") < note.size()) noted += note;
     EXPECT_EQ(noted, passed_over.empty()
                          ? ""

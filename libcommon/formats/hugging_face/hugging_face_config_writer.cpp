@@ -94,13 +94,16 @@ std::string_view type_of(const ModelConfig& c) {
 
 // A member that a setting of ours stands for in these families alone.
 struct OwnMember {
-  std::string_view name, types[2];
+  std::string_view name, types[3];
 };
-constexpr OwnMember kOwnMembers[] = {
-    {"residual_dropout", {"starcoder2"}},     {"embd_pdrop", {"gpt2"}},
-    {"dropout", {"opt", "distilbert"}},       {"bias", {"falcon", "internlm3"}},
-    {"activation", {"falcon", "distilbert"}}, {"dim", {"distilbert"}},
-    {"qk_layernorm", {"phi", "stablelm"}}};
+constexpr OwnMember kOwnMembers[] = {{"residual_dropout", {"starcoder2"}},
+                                     {"embd_pdrop", {"gpt2", "gptj", "phi"}},
+                                     {"embedding_dropout", {"starcoder2"}},
+                                     {"dropout", {"opt", "distilbert"}},
+                                     {"bias", {"falcon", "internlm3"}},
+                                     {"activation", {"falcon", "distilbert"}},
+                                     {"dim", {"distilbert"}},
+                                     {"qk_layernorm", {"phi", "stablelm"}}};
 
 // Members of a config.json that settings of ours stand for, in any generation of transformers.
 bool is_ours(std::string_view name, std::string_view type) {
@@ -364,7 +367,7 @@ std::string hugging_face_config(const ModelConfig& model, DType dtype, const std
   if (const ConfigFamily* const family = find_config_family(type))
     family->write(json, model);
   else if (is_layer_norm_family(type))
-    write_layer_norm_family(json, model, type, type == before_type);
+    write_layer_norm_family(json, model, type, type == before_type ? &before : nullptr);
   else if (is_post_norm_bert(type))
     write_post_norm_bert(json, model);
   else

@@ -375,7 +375,7 @@ void read_layer_norm_family(const ConfigJson& json, HuggingFaceConfig& config) {
 }
 
 void write_layer_norm_family(JsonWriter& json, const ModelConfig& c, std::string_view type,
-                             bool has_original) {
+                             const JsonObject* original) {
   const LayerNormFamily& usual = *find_layer_norm_family(type);
   json.member(usual.layers, c.num_layers).member(usual.hidden, c.hidden_size);
   json.member(usual.heads, c.num_attention_heads);
@@ -385,8 +385,11 @@ void write_layer_norm_family(JsonWriter& json, const ModelConfig& c, std::string
   json.member(usual.activation, activation_name(c, usual));
   json.member(usual.attention_dropout, c.attention_dropout);
   if (usual.hidden_dropout) json.member(usual.hidden_dropout, c.hidden_dropout);
-  if (usual.embedding_dropout && !has_original)
-    json.member(usual.embedding_dropout, c.hidden_dropout);
+  if (usual.embedding_dropout)
+    json.member(usual.embedding_dropout, !original ? c.hidden_dropout
+                                         : original->has(usual.embedding_dropout)
+                                             ? original->real(usual.embedding_dropout)
+                                             : 0.0);
   if (std::string_view(usual.init_std) != "initializer_range")
     json.member(usual.init_std, c.init_method_std);
   usual.own.write(json, c);

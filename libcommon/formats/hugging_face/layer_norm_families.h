@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/json.h"
+#include "base/json_object.h"
 #include "formats/hugging_face/config_json.h"
 #include "formats/hugging_face/hugging_face_config.h"
 
@@ -22,8 +23,9 @@ const char* layer_norm_epsilon_name(std::string_view type);
 std::string layer_norm_types();
 
 void read_layer_norm_family(const ConfigJson& json, HuggingFaceConfig& config);
-// How often embeddings are dropped, which is no setting of ours, is as an original says it.
+// How often embeddings are dropped, which is no setting of ours, is as an original says it; null:
+// there is none.
 void write_layer_norm_family(JsonWriter& json, const ModelConfig& model, std::string_view type,
-                             bool has_original);
+                             const JsonObject* original);
 
 }  // namespace mt
