@@ -27,6 +27,8 @@ static std::unique_ptr<mt::Task> open_task(mt::PretrainOptions& options, const m
   if (options.is_vit() && options.vision.is_dino()) return mt::open_dino(options);
   if (options.is_vit()) return mt::open_images(options);
   if (options.is_multimodal()) return mt::open_multimodal(options, log);
+  if (options.data.sources.mock_data && options.data.sources.split)
+    log.warn("--split: has no effect with --mock-data, whose splits are alike");
   mt::open_neighbors(options);
   return std::make_unique<mt::Pretraining>(mt::open_pretraining(options));
 }

@@ -21,7 +21,7 @@ class ParallelBlock {
   struct Saved {
     SelfAttention::Saved attention;
     Mlp::Saved mlp;
-    // Of norms of its own.
+    // Both are empty where the block has no norms of its own.
     Norm::Saved attention_norm, mlp_norm;
     Tensor of_attention, of_mlp;  // what they made; empty: the backward makes it again
   };

@@ -36,8 +36,8 @@ struct KMeans {
 // [parts, centres, columns / parts]; there are at least as many vectors as centres.
 std::vector<float> k_means(const KMeans& options, std::span<const float> vectors,
                            Products& products);
-// The same of vectors that are where products are made, [rows, columns], and stay there if they are
-// at most kPointsPerCentre for each centre.
+// The centres are the same for vectors, [rows, columns], that are where products are made; they
+// stay there if they are at most kPointsPerCentre for each centre.
 std::vector<float> k_means(const KMeans& options, ConstTensor vectors, Products& products);
 
 }  // namespace mt

@@ -47,7 +47,7 @@ struct BatchOptions {
   std::int64_t largest() const { return schedule.final_size(); }
   int micro_batches() const { return divided(largest()).micro_batches; }
   std::vector<int> micro_batches_of_steps() const;  // those that there are in a run
-  // Of a batch of an evaluation, likewise.
+  // The sequences and micro-batches of a batch of an evaluation; it computes evaluated() of them.
   std::int64_t largest_evaluated() const { return eval_global_batch_size.value_or(largest()); }
   std::int64_t evaluated() const { return divided(largest_evaluated()).computed; }
   int evaluated_micro_batches() const { return divided(largest_evaluated()).micro_batches; }
