@@ -98,47 +98,6 @@ void Trainer::draw(bool with_teacher) {
       stream_);
 }
 
-const Model& Trainer::drawing_model() {
-  if (!drawn_by_) optimizer_.finish_values();  // of which codes alone may have been gathered
-  stream_.synchronize();
-  return drawn_by_ ? drawn_by_->take(optimizer_, world_, stream_) : *model_;
-}
-
-Task::Drawing Trainer::drawing() {
-  return {.iteration = counters_.iteration,
-          .first = counters_.consumed_train_samples,
-          .samples = 0,
-          .ranks = world_.all(),
-          .ends = [this] { return interruption_.is_signalled(); },
-          .model = [this]() -> const Model& { return drawing_model(); },
-          .together = together_,
-          .drawers = drawing_.drawers,
-          .met = drawing_.met,
-          .score = [this](const SampleSet& set) { return score_drawn(set); }};
-}
-
-// Who draws on this stream may have made room for more scratch there than captured steps know of.
-void Trainer::have_drawn() {
-  const std::size_t scratch = stream_.work_bytes();
-  if (std::exchange(scratch_, scratch) != scratch) executor_.forget_graphs();
-}
-
-void Trainer::draw_samples(const BatchOptions::StepSize& size) {
-  if (!task_.draws()) return;
-  end_step();
-  heed_signals();  // what came with that step
-  reports_.train_progress().doing("generating");
-  Task::Drawing drawing = this->drawing();
-  drawing.iteration += 1;
-  drawing.samples = size.computed;
-  if (!task_.draw(drawing)) {
-    interruption_.poll();
-    heed_signals();
-  }
-  have_drawn();
-  reports_.train_progress().doing("training");
-}
-
 // Whole micro-batches of empty samples are left out, but where stages have several chunks, whose
 // memory is of so many.
 int Trainer::micro_batches_of(const BatchOptions::StepSize& size) const {
@@ -147,24 +106,6 @@ int Trainer::micro_batches_of(const BatchOptions::StepSize& size) const {
                      filled = task_.filled(counters_.consumed_train_samples, size.computed);
   return static_cast<int>(
       std::clamp<std::int64_t>((filled + each - 1) / each, 1, size.micro_batches));
-}
-
-void Trainer::validate_drawn() {
-  if (std::exchange(validated_at_, counters_.iteration) == counters_.iteration) return;
-  reports_.train_progress().doing("generating");
-  if (const auto report = task_.validate(drawing()))
-    reports_.drawn(*report);
-  else
-    interruption_.poll();
-  have_drawn();
-  reports_.train_progress().doing("training");
-}
-
-std::vector<double> Trainer::score_drawn(const SampleSet& set) {
-  have_drawn();
-  auto scores = score(set);
-  if (!scores) heed_signals();  // which ends the run
-  return std::move(*scores);
 }
 
 // A step's end, and all that is told of it, comes when the next one has begun, if that may be, or
