@@ -92,6 +92,26 @@ TEST(ConfigMeaning, DefaultsOfTheClasses) {
   EXPECT_EQ(nulls.head_dim(), 2);
 }
 
+// Whatever the rest is computed in, as the classes of transformers do.
+TEST(ConfigMeaning, RoutersThatAreComputedInFp32) {
+  const auto type_of = [](const std::string& type, const char* norm = "true") {
+    return parse_hugging_face_config(concat(R"({"num_experts_per_tok":8,"norm_topk_prob":)", norm,
+                                            R"(,"model_type":")", type, R"("})"),
+                                     "c")
+        .model.moe_router_dtype;
+  };
+  EXPECT_EQ(type_of("deepseek_v2", "false"), "fp32");
+  for (const char* const type : {"deepseek_v3", "kimi_k2", "glm4_moe", "dots1"})
+    EXPECT_EQ(type_of(type), "fp32") << type;
+  for (const char* const type : {"mixtral", "qwen3_moe", "olmoe", "gpt_oss", "granitemoe"})
+    EXPECT_EQ(type_of(type), std::nullopt) << type;
+  const ModelConfig nemotron =
+      parse_hugging_face_config(
+          hugging_face_config(config_named("hybrid_experts"), DType::bf16, ""), "c")
+          .model;
+  EXPECT_EQ(nemotron.moe_router_dtype, "fp32");
+}
+
 TEST(ConfigMeaning, TypesOfNumbers) {
   EXPECT_EQ(parse(kLlama).dtype, std::nullopt);
   EXPECT_EQ(parse(kLlama + R"(,"torch_dtype":null)").dtype, std::nullopt);

@@ -111,6 +111,7 @@ static void read_glm_groups(const ConfigJson& json, ModelConfig& c) {
 void read_sigmoid_router(const ConfigJson& json, ModelConfig& c) {
   c.moe_router_score_function = "sigmoid";
   c.moe_router_enable_expert_bias = true;
+  c.moe_router_dtype = "fp32";  // whatever the rest is computed in
   if (const double factor = json.positive_or("routed_scaling_factor", 1); factor != 1)
     c.moe_router_topk_scaling_factor = factor;
   json.expect_flag("norm_topk_prob", true);

@@ -102,6 +102,7 @@ void read_latent_experts(const ConfigJson& json, HuggingFaceConfig& config) {
     c.moe_router_topk_scaling_factor = factor;
   c.moe_aux_loss_coeff = {json.real_or("aux_loss_alpha", 0)};
   if (json.flag_or("seq_aux", true)) c.moe_router_load_balancing_type = {"seq_aux_loss"};
+  c.moe_router_dtype = "fp32";  // whatever the rest is computed in
   json.expect_text("scoring_func", second ? "softmax" : "sigmoid");
   json.expect_flag("norm_topk_prob", !second);
   json.expect_number("moe_layer_freq", 1);
