@@ -72,9 +72,17 @@ DENSE = {
     "gpt_neox": transformers.GPTNeoXConfig(**ODD, **PART),
     "gptj": transformers.GPTJConfig(vocab_size=VOCAB, n_embd=18, n_layer=LAYERS, n_head=3, n_inner=37, n_positions=LENGTH,
                                     rotary_dim=4, bos_token_id=None, eos_token_id=None),
+    "codegen": transformers.CodeGenConfig(vocab_size=VOCAB, n_embd=24, n_layer=LAYERS, n_head=4, n_inner=37,
+                                          n_positions=LENGTH, rotary_dim=4, bos_token_id=None, eos_token_id=None),
+    "gpt_bigcode": transformers.GPTBigCodeConfig(
+        vocab_size=VOCAB, n_embd=18, n_layer=LAYERS, n_head=3, n_inner=37, n_positions=LENGTH, resid_pdrop=0, embd_pdrop=0,
+        attn_pdrop=0, bos_token_id=None, eos_token_id=None),
+    "persimmon": transformers.PersimmonConfig(**ODD | dict(hidden_size=24)),
     "falcon": transformers.FalconConfig(**ODD, ffn_hidden_size=37, new_decoder_architecture=True, num_kv_heads=1),
     "opt": transformers.OPTConfig(**ODD, ffn_dim=37, dropout=0, enable_bias=False),  # of keys it has no gradient
     "olmo": transformers.OlmoConfig(**ODD),
+    "hyperclovax": transformers.HyperCLOVAXConfig(**ODD, embedding_multiplier=3.5, residual_multiplier=0.22,
+                                                 logits_scaling=0.3, attention_multiplier=0.3),
 }
 MODELS |= DENSE
 ZERO_CENTERED = ("nemotron", "gemma", "gemma2", "gemma3_text")
@@ -207,7 +215,7 @@ def run(config, dtype, ids):
         for module in model.modules():
             if hasattr(module, "scalar_embed_scale"):
                 module.embed_scale.fill_(module.scalar_embed_scale)
-            if config.model_type == "gptj" and hasattr(module, "embed_positions"):
+            if config.model_type in ("gptj", "codegen") and hasattr(module, "embed_positions"):
                 angles = dense_angles(torch.arange(LENGTH), config.rotary_dim, 10000.0)
                 module.embed_positions.copy_(torch.cat((angles.sin(), angles.cos()), -1))
         for name, parameter in model.named_parameters():

@@ -10,7 +10,8 @@ padded vocabularies, 16 bits, shards.  Of each, with a byte-level tokenizer of 3
               largest difference of log-probabilities; "none" where llama.cpp has no such model, or takes
               fewer tokens than the prompt has, as mt says
   again       the folder that mt makes of a checkpoint after a training step of rate 0: transformers loads it,
-              largest difference of its logits, and whether its generation ends at the same tokens
+              largest difference of its logits, and whether its generation ends at the same tokens; of weights,
+              where transformers has no such class
 scripts/compare-folders.py --models prints them.
 
 Needs from PyPI: transformers (tried with 4.45.2, 4.51.3 and 5.24.0), torch, safetensors.
@@ -25,6 +26,7 @@ import warnings
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ["MT_DEVICE"] = "cpu"
 warnings.filterwarnings("ignore")
+import safetensors.torch  # noqa: E402
 import torch  # noqa: E402
 import transformers  # noqa: E402
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers  # noqa: E402
@@ -36,7 +38,7 @@ LINES = ["the king is dead, long live the king", "a horse, a horse, my kingdom f
          "seven small boats crossed the quiet water", "tomorrow we shall bake bread again"] * 30
 # Version 4.51.3 lacks them, calls their settings otherwise, or computes groups of a Mamba's channels otherwise
 # than its own kernels do.
-LATER = ("images-", "gemma", "olmo", "phi", "neox", "gptj", "falcon", "opt", "stablelm", "starcoder2", "exaone4", "ernie", "seed", "arcee", "helium", "ministral", "dots1", "granite", "smollm3", "command-r", "glm4", "mamba2", "bamba", "nemotron-h")
+LATER = ("images-", "gemma", "olmo", "phi", "neox", "gptj", "codegen", "bigcode", "biogpt", "persimmon", "jais2", "vaultgemma", "exaone", "hyperclovax", "cwm", "falcon", "opt", "stablelm", "starcoder2", "ernie", "seed", "arcee", "helium", "ministral", "dots1", "granite", "smollm3", "command-r", "glm4", "mamba2", "bamba", "nemotron-h")
 PROMPT, TEXT = "the king is", "seven small boats crossed the water, and nobody noticed"
 SHAPE = dict(vocab_size=323, hidden_size=60, intermediate_size=97, num_hidden_layers=2, num_attention_heads=3,
              num_key_value_heads=1, max_position_embeddings=64, bos_token_id=1, eos_token_id=0,
@@ -63,6 +65,29 @@ def gptj(**settings):
     sizes = dict(vocab_size=323, n_embd=60, n_layer=2, n_head=3, n_positions=64, rotary_dim=6, n_inner=97, bos_token_id=1,
                  eos_token_id=0)
     return transformers.GPTJForCausalLM, transformers.GPTJConfig(**{**sizes, **settings})
+
+
+def codegen(**settings):
+    sizes = dict(vocab_size=323, n_embd=56, n_layer=2, n_head=4, n_positions=64, rotary_dim=6, n_inner=97, bos_token_id=1,
+                 eos_token_id=0)
+    return transformers.CodeGenForCausalLM, transformers.CodeGenConfig(**{**sizes, **settings})
+
+
+def bigcode(**settings):
+    sizes = dict(vocab_size=323, n_embd=60, n_layer=2, n_head=3, n_positions=64, n_inner=97, bos_token_id=1, eos_token_id=0)
+    return transformers.GPTBigCodeForCausalLM, transformers.GPTBigCodeConfig(**{**sizes, **settings})
+
+
+class OfType:
+    """The class of a model_type, where one of several types has it."""
+    from_pretrained = staticmethod(transformers.AutoModelForCausalLM.from_pretrained)
+
+    def __new__(cls, config):
+        return transformers.AutoModelForCausalLM.from_config(config)
+
+
+def exaone(**settings):
+    return OfType, transformers.ExaoneConfig(**{**SHAPE, **settings})
 
 
 def falcon(**settings):
@@ -157,6 +182,9 @@ CASES = {
     "granite": lambda: of("Granite", embedding_multiplier=12.0, residual_multiplier=0.22, logits_scaling=6.0,
                           attention_multiplier=0.0625),
     "granite-biases": lambda: of("Granite", attention_bias=True, mlp_bias=True, tie_word_embeddings=True),
+    "internlm2": lambda: llama(rms_norm_eps=1e-5, rope_theta=1000000.0),
+    "minicpm": lambda: of("Granite", embedding_multiplier=12.0, residual_multiplier=1.4 / 2**0.5, logits_scaling=60 / 8,
+                          attention_multiplier=20**-0.5, tie_word_embeddings=True),
     "smollm3": lambda: of("SmolLM3", no_rope_layers=[1, 0], pad_token_id=0),
     "smollm3-all-turn": lambda: of("SmolLM3", no_rope_layers=[1, 1], pad_token_id=0),
     "command-r": lambda: of("Cohere", logit_scale=0.3, tie_word_embeddings=True),
@@ -171,6 +199,19 @@ CASES = {
     "falcon-one-norm": lambda: falcon(new_decoder_architecture=True, num_attention_heads=6, num_kv_heads=2,
                                       num_ln_in_parallel_attn=1),
     "falcon-in-turn": lambda: falcon(parallel_attn=False, multi_query=False, bias=True, tie_word_embeddings=False),
+    "codegen": lambda: codegen(),
+    "codegen-of-eight": lambda: codegen(n_head=8, rotary_dim=4, tie_word_embeddings=True),
+    "bigcode": lambda: bigcode(),
+    "bigcode-mha": lambda: bigcode(multi_query=False, activation_function="gelu", tie_word_embeddings=False),
+    "biogpt": lambda: of("BioGpt", hidden_dropout_prob=0.0, pad_token_id=0, tie_word_embeddings=True),
+    "biogpt-plain": lambda: of("BioGpt", scale_embedding=False, hidden_act="relu", pad_token_id=0),
+    "persimmon": lambda: of("Persimmon"),
+    "persimmon-without-norms": lambda: of("Persimmon", qk_layernorm=False, rope_parameters=dict(
+        rope_type="linear", factor=2.0, rope_theta=777.0, partial_rotary_factor=0.3)),
+    "jais2": lambda: of("Jais2", head_dim=22),
+    "jais2-mlp-bias": lambda: of("Jais2", attention_bias=False, hidden_act="gelu_new"),
+    "jais2-without-biases": lambda: of("Jais2", attention_bias=False, mlp_bias=False),
+    "phi2-norms": lambda: of("Phi", qk_layernorm=True, num_key_value_heads=3),
     "phi2": lambda: of("Phi", rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.4)),
     "opt": lambda: opt(),
     "opt-without-biases": lambda: opt(enable_bias=False, layer_norm_elementwise_affine=False, activation_function="gelu",
@@ -186,6 +227,16 @@ CASES = {
                                                                original_max_position_embeddings=16), rope_theta=500000.0),
     "olmo3-base": lambda: of("Olmo3", **WINDOWS, rope_parameters={
         kind: dict(rope_type="default", rope_theta=777.0) for kind in ("sliding_attention", "full_attention")}),
+    "vaultgemma": lambda: of("VaultGemma", **WINDOWS, head_dim=26, query_pre_attn_scalar=17, attn_logit_softcapping=0.9,
+                             final_logit_softcapping=2.5, pad_token_id=0, tie_word_embeddings=True),
+    "exaone": lambda: exaone(),
+    "exaone-llama3": lambda: exaone(rope_theta=1000000.0, rope_scaling=LLAMA3, tie_word_embeddings=True),
+    "hyperclovax": lambda: of("HyperCLOVAX", embedding_multiplier=12.0, residual_multiplier=0.22, logits_scaling=0.125,
+                              attention_multiplier=0.0625),
+    "hyperclovax-plain": lambda: of("HyperCLOVAX", use_post_norm=False, attention_bias=True, mlp_bias=True),
+    "cwm": lambda: of("Cwm", head_dim=20, sliding_window=4, layer_types=["full_attention", "sliding_attention"]),
+    "cwm-all-see": lambda: of("Cwm", head_dim=20, layer_types=["full_attention"] * 2, rope_parameters=dict(
+        rope_type="default", rope_theta=777.0)),
     "exaone4": lambda: of("Exaone4", **WINDOWS),
     "exaone4-all-turn": lambda: of("Exaone4", sliding_window=None, tie_word_embeddings=True, layer_types=["full_attention"] * 2),
     "glm": lambda: of("Glm", head_dim=20, pad_token_id=0),
@@ -266,6 +317,51 @@ CHANGES = {"llama-scaled-by-hand": scale_by_hand, "gpt2-other-names": call_as_ot
            "llama-beside-an-index": leave_an_index}
 
 
+def rename(folder, change):
+    path = folder / "model.safetensors"
+    tensors = safetensors.torch.load_file(path)
+    change(tensors)
+    safetensors.torch.save_file(tensors, path, metadata={"format": "pt"})
+
+
+def as_internlm2(folder):
+    """Each key's queries lie in front of it, and its value behind it."""
+    words = {"self_attn.o_proj": "attention.wo", "mlp.gate_proj": "feed_forward.w1", "mlp.up_proj": "feed_forward.w3",
+             "mlp.down_proj": "feed_forward.w2", "input_layernorm": "attention_norm",
+             "post_attention_layernorm": "ffn_norm", "embed_tokens": "tok_embeddings", "lm_head": "output"}
+    heads, groups = SHAPE["num_attention_heads"], SHAPE["num_key_value_heads"]
+
+    def change(tensors):
+        for layer in range(SHAPE["num_hidden_layers"]):
+            begin = f"model.layers.{layer}."
+            q, k, v = (tensors.pop(f"{begin}self_attn.{kind}_proj.weight") for kind in "qkv")
+            parts = [t.reshape(groups, -1, q.shape[0] // heads, q.shape[1]) for t in (q, k, v)]
+            tensors[begin + "attention.wqkv.weight"] = torch.cat(parts, 1).reshape(-1, q.shape[1]).contiguous()
+        for name in list(tensors):
+            new = name
+            for theirs, own in words.items():
+                new = new.replace(theirs, own)
+            tensors[new] = tensors.pop(name)
+
+    rename(folder, change)
+    change_config(folder, lambda config: config.update(model_type="internlm2", architectures=["InternLM2ForCausalLM"],
+                                                       bias=False))
+
+
+def as_minicpm(folder):
+    def change(config):
+        for name in ("embedding_multiplier", "residual_multiplier", "logits_scaling", "attention_multiplier"):
+            config.pop(name)
+        config.update(model_type="minicpm", architectures=["MiniCPMForCausalLM"], scale_emb=12, scale_depth=1.4,
+                      dim_model_base=8)
+
+    change_config(folder, change)
+
+
+# In the form of their makers, of which transformers has no class: what they compute another class of it does.
+MAKERS = {"internlm2": as_internlm2, "minicpm": as_minicpm}
+
+
 def make_tokenizer(folder, bos):
     t = Tokenizer(models.BPE())
     t.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -294,7 +390,10 @@ def make_model(case, folder, dtype):
     model.save_pretrained(folder, max_shard_size="60KB" if case == "llama" else "5GB")
     if case in CHANGES:
         CHANGES[case](folder)
-    return kind.from_pretrained(folder, torch_dtype=torch.float32).eval()
+    model = kind.from_pretrained(folder, torch_dtype=torch.float32).eval()
+    if case in MAKERS:
+        MAKERS[case](folder)
+    return model
 
 
 class Broken(Exception):
@@ -387,6 +486,11 @@ def compare_again(mt, model, tokenizer, folder, place):
        "--lr", 1e-30, "--weight-decay", 0, "--attention-dropout", 0, "--hidden-dropout", 0, "--split", "1,0,0", "--eval-iters", 0,
        "--data-path", place / "data_text_document", "--load", place / "core", "--finetune", "--save", place / "trained")
     mt("mt-convert", "--saver", "hf", place / "trained", place / "back")
+    if json.loads((folder / "config.json").read_text())["model_type"] in MAKERS:
+        before, after = (safetensors.torch.load_file(place / part / "model.safetensors") for part in ("model", "back"))
+        if before.keys() != after.keys():
+            return float("inf"), False
+        return max((before[name] - after[name]).abs().max().item() for name in before), True
     again = transformers.AutoModelForCausalLM.from_pretrained(place / "back", torch_dtype=torch.float32).eval()
     same = transformers.AutoTokenizer.from_pretrained(place / "back")
     ids = tokenizer(PROMPT).input_ids

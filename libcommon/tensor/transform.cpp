@@ -23,6 +23,7 @@ Shape transformed_shape(const Transform& transform, Shape shape) {
         shape = Shape(shape.extents().subspan(1)).with_front(shape[0] / step.period * step.count);
         break;
       case Rearrange::Kind::sort:
+      case Rearrange::Kind::swap:
         assert(shape[0] % step.period == 0);
         break;
       case Rearrange::Kind::exchange:
@@ -77,6 +78,7 @@ static Runs runs_of(const Rearrange& step, const Shape& source) {
     case Rearrange::Kind::reshape:
       return {.length = source.numel()};
     case Rearrange::Kind::sort:
+    case Rearrange::Kind::swap:
     case Rearrange::Kind::transpose:
       break;
   }
@@ -175,8 +177,27 @@ static void take_sorted(Way way, const Rearrange& step, const Tensor& result,
   }
 }
 
+// Each of the two is read for the other's place; what stands around them stays.
+static void take_swapped(Way way, const Rearrange& step, const Tensor& result,
+                         const Tensor& source) {
+  const std::int64_t runs = source.shape()[0] / step.period, second = step.first + step.count,
+                     rest = second + step.count;
+  for (std::int64_t run = 0; run < runs; ++run) {
+    const std::int64_t begin = run * step.period;
+    const auto move = [&](std::int64_t to, std::int64_t from, std::int64_t count) {
+      const Tensor moved = source.rows(begin + from, begin + from + count);
+      copy(way, {.length = moved.numel()}, result.rows(begin + to, begin + to + count), moved);
+    };
+    move(0, 0, step.first);
+    move(step.first, second, step.count);
+    move(second, step.first, step.count);
+    move(rest, rest, step.period - rest);
+  }
+}
+
 static void take(Way way, const Rearrange& step, const Tensor& result, const Tensor& source) {
   if (step.kind == Rearrange::Kind::sort) return take_sorted(way, step, result, source);
+  if (step.kind == Rearrange::Kind::swap) return take_swapped(way, step, result, source);
   copy(way, runs_of(step, source.shape()), result, source);
   const bool back = way == Way::back;
   if (step.kind == Rearrange::Kind::shift)

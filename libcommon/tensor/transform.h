@@ -2,6 +2,9 @@
 //   rows        of every run of `period` rows, the `count` rows from `first` on
 //   sort        of every run of `period` rows the first `first`, of all the next `count`, then the
 //               rest of all
+//   swap        of every run of `period` rows, the `count` rows from `first` on and the `count`
+//   rows
+//               behind them change places
 //   exchange    rows [outer, inner, rest] become rows [inner, outer, rest]
 //   transpose   exchanges the two axes
 //   scale       every element times `factor`: a power of two, by which nothing is rounded
@@ -23,13 +26,14 @@ struct Rearrange {
   enum class Kind : std::uint8_t {
     rows,
     sort,
+    swap,
     exchange,
     transpose,
     scale,
     shift,
     reshape
   } kind = Kind::transpose;
-  std::int64_t period = 0, first = 0, count = 0;  // rows, sort
+  std::int64_t period = 0, first = 0, count = 0;  // rows, sort, swap
   std::int64_t outer = 0, inner = 0;              // exchange
   double factor = 1;                              // scale, shift
   Shape shape = {};                               // reshape
@@ -42,6 +46,9 @@ inline Rearrange pick_rows(std::int64_t period, std::int64_t first, std::int64_t
 }
 inline Rearrange sort_rows(std::int64_t period, std::int64_t first, std::int64_t count) {
   return {.kind = Rearrange::Kind::sort, .period = period, .first = first, .count = count};
+}
+inline Rearrange swap_rows(std::int64_t period, std::int64_t first, std::int64_t count) {
+  return {.kind = Rearrange::Kind::swap, .period = period, .first = first, .count = count};
 }
 inline Rearrange exchange(std::int64_t outer, std::int64_t inner) {
   return {.kind = Rearrange::Kind::exchange, .outer = outer, .inner = inner};

@@ -78,6 +78,40 @@ TEST(DenseFamilies, OwnNames) {
   EXPECT_TRUE(model_of("glm4").has_qkv_bias() && model_of("glm4").rotary_interleaved);
 }
 
+// Decoders that transformers has no class of, or one of another name.
+TEST(DenseFamilies, MakersNames) {
+  const ModelConfig exaone = model_of(
+      "exaone", R"(,"num_layers":3,"layer_norm_epsilon":1e-6,"activation_function":"silu")");
+  EXPECT_EQ(exaone.num_layers, 3);
+  EXPECT_EQ(exaone.norm_epsilon, 1e-6);
+  EXPECT_EQ(exaone.rotary_base, 500000);
+  EXPECT_EQ(exaone.kv_heads(), 8);
+  const ModelConfig mini =
+      model_of("minicpm", R"(,"hidden_size":2304,"num_attention_heads":36,"num_hidden_layers":40,)"
+                          R"("scale_emb":12,"scale_depth":1.4,"dim_model_base":256)");
+  EXPECT_EQ(mini.embedding_mult, 12);
+  EXPECT_DOUBLE_EQ(mini.residual_mult, 1.4 / std::sqrt(40.0));
+  EXPECT_EQ(mini.logit_scale, 256.0 / 2304);
+  const std::string again = hugging_face_config(mini, DType::f32, "");
+  EXPECT_NE(again.find(R"("scale_depth":1.4,"dim_model_base":256.0,)"), again.npos) << again;
+  const ModelConfig cwm = model_of("cwm");
+  EXPECT_EQ(cwm.window(0), -1);
+  EXPECT_EQ(cwm.window(3), 8191);
+  EXPECT_TRUE(cwm.use_rope_scaling && cwm.rope_scaling_factor == 16 && cwm.rotary_base == 1e6);
+  EXPECT_TRUE(model_of("hyperclovax").post_layernorm && !model_of("vaultgemma").post_layernorm);
+  EXPECT_EQ(model_of("gpt_bigcode").kv_heads(), 1);
+  EXPECT_EQ(model_of("gpt_bigcode", R"(,"multi_query":false)").kv_heads(), 12);
+  EXPECT_EQ(model_of("biogpt").embedding_mult, 32);
+  EXPECT_TRUE(model_of("persimmon").qk_layernorm && model_of("persimmon").squared_relu);
+  EXPECT_FALSE(model_of("jais2", R"(,"attention_bias":false)").has_qkv_bias());
+  EXPECT_EQ(refusal("jais2", R"(,"mlp_bias":false)"),
+            "65 c: \"mlp_bias\" is false and \"attention_bias\" true, which is not supported");
+  EXPECT_EQ(refusal("internlm2", ""),
+            "65 c: \"bias\" is true, as it is where nothing is said, and not supported");
+  EXPECT_EQ(refusal("codegen", R"(,"n_head":6)"),
+            "65 c: \"n_head\" is 6, expected a multiple of 4");
+}
+
 // Phi-3 pads with 32000 and SmolLM3 with 128004 where nothing is said, and transformers 5 makes no
 // table that lacks that row.
 TEST(DenseFamilies, PaddingThatTheVocabularyHas) {
@@ -187,7 +221,7 @@ TEST(DenseFamilies, WhatIsNotTheirsIsRefused) {
   EXPECT_EQ(refusal("gptj", R"(,"rotary_dim":null)"),
             "65 c: \"rotary_dim\" is 0, expected 1 to the 256 channels of a head");
   EXPECT_EQ(refusal("falcon", R"(,"activation":"gelu_new")"),
-            "65 c: \"activation\" is \"gelu_new\", expected gelu or relu, without biases");
+            "65 c: \"activation\" is \"gelu_new\", expected gelu, relu or relu2, without biases");
   EXPECT_EQ(refusal("dots1", ""),
             "65 c: no \"norm_topk_prob\", which then is false, expected true");
   for (const char* const type : {"glm4_moe", "deepseek_v3"})
@@ -214,12 +248,21 @@ TEST(DenseFamilies, EmbeddingsAreDroppedLikeTheRest) {
   const std::string again = hugging_face_config(model, DType::f32, phi);
   EXPECT_TRUE(has(again, R"("embd_pdrop":0.25)") && has(again, R"("resid_pdrop":0.5)")) << again;
   EXPECT_TRUE(has(hugging_face_config(model, DType::f32, ""), R"("embd_pdrop":0.5)"));
+  const std::string gpt2 = R"({"model_type":"gpt2","resid_pdrop":0.5,"embd_pdrop":0.25})";
+  EXPECT_EQ(notes_of(gpt2), notes_of(phi));
+  EXPECT_TRUE(has(hugging_face_config(model_of("gpt2", R"(,"resid_pdrop":0.5)"), DType::f32, gpt2),
+                  R"("embd_pdrop":0.25)"));
+  // Where none is said, it is that of the class.
+  EXPECT_TRUE(has(hugging_face_config(model_of("gpt2", R"(,"resid_pdrop":0.5)"), DType::f32,
+                                      R"({"model_type":"gpt2","resid_pdrop":0.5})"),
+                  R"("embd_pdrop":0.1)"));
   EXPECT_EQ(model_of("opt").hidden_dropout, 0.1);
   EXPECT_EQ(notes_of(R"({"model_type":"opt"})"),
             std::vector<std::string>{"c: \"dropout\" is 0.1, at which training drops embeddings, "
                                      "too; transformers drops these at 0"});
   for (const char* const json :
        {R"({"model_type":"gpt_neox","hidden_dropout":0.1})", R"({"model_type":"falcon"})",
+        R"({"model_type":"gpt2"})", R"({"model_type":"gpt_bigcode"})", R"({"model_type":"biogpt"})",
         R"({"model_type":"starcoder2","residual_dropout":0.1,"embedding_dropout":0.1})"})
     EXPECT_EQ(notes_of(json), std::vector<std::string>()) << json;
   // It is Seed-OSS's own word, whose class takes 0.1 where it is not said.

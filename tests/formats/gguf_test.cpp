@@ -359,6 +359,7 @@ TEST_F(Gg, WhatLlamaCppDoesNotComputeIsRefused) {
         {"gpt_oss", "there is none for gpt_oss"},
         {"deepseek_v3", "--mscale: llama.cpp's deepseek2 has that of --mscale-all-dim, above 0"},
         {"phi_tied", "--untie-embeddings-and-output-weights: llama.cpp's phi2 needs it"},
+        {"phi_norms", "--qk-layernorm: llama.cpp's phi2 has no norms of heads"},
         {"bert", "there is none for megatron-bert"}}) {
     fs::remove_all(scratch_.path("hf"));
     write_hugging_face(scratch_.path("hf"), config_named(family), DType::f32);

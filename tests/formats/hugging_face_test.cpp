@@ -212,7 +212,8 @@ class HuggingFace : public testing::TestWithParam<Case> {
 std::vector<Case> dense_cases() {
   std::vector<Case> cases;
   for (const char* name : {"gemma", "gemma2", "gemma3_text", "olmo2", "phi3", "granite", "smollm3",
-                           "cohere", "cohere2", "gpt_neox", "gptj", "falcon", "opt", "olmo"}) {
+                           "cohere", "cohere2", "gpt_neox", "gptj", "codegen", "gpt_bigcode",
+                           "persimmon", "hyperclovax", "falcon", "opt", "olmo"}) {
     cases.push_back({name, DType::f32, 1e-5});
     cases.push_back({name, DType::f64, 1e-12});
   }

@@ -44,6 +44,15 @@ Matrix reference(const Rearrange& step, const Matrix& x) {
           for (std::size_t i = ends[part]; i < ends[part + 1]; ++i) y.push_back(x[start + i]);
       break;
     }
+    case Rearrange::Kind::swap: {
+      const auto period = static_cast<std::size_t>(step.period);
+      const auto first = static_cast<std::size_t>(step.first);
+      const auto count = static_cast<std::size_t>(step.count);
+      y = x;
+      for (std::size_t start = first; start < x.size(); start += period)
+        for (std::size_t i = 0; i < count; ++i) std::swap(y[start + i], y[start + count + i]);
+      break;
+    }
     case Rearrange::Kind::reshape:
       for (const Row& row : x)
         for (const std::int32_t number : row) {
@@ -84,6 +93,9 @@ std::vector<Case> cases() {
       {"of_rows_of_rows", {pick_rows(6, 2, 4), pick_rows(4, 1, 2)}, 12, 3},
       {"sorted", {sort_rows(4, 2, 1)}, 12, 3},
       {"sorted_then_picked", {sort_rows(6, 3, 2), pick_rows(3, 1, 2)}, 12, 2},
+      {"swapped", {swap_rows(6, 1, 2)}, 18, 3},
+      {"swapped_halves", {swap_rows(4, 0, 2)}, 8, 1},
+      {"of_four", {swap_rows(6, 2, 2), exchange(8, 3), exchange(3, 4)}, 48, 3},
       {"exchanged", {exchange(2, 3)}, 6, 4},
       {"exchanged_runs", {exchange(4, 3)}, 60, 2},
       {"exchanged_back", {exchange(4, 3), exchange(3, 4)}, 60, 2},

@@ -76,6 +76,8 @@ void check_gguf_family(const ModelConfig& c, const GgufArchitecture& architectur
   const bool by_tanh = name == "phi2" || name == "starcoder2";
   if (by_tanh && c.activation() != Activation::gelu_tanh)
     fail(Exit::bad_config, "llama.cpp's ", name, " has GeLU by tanh");
+  if (name == "phi2" && c.qk_layernorm)
+    fail(Exit::bad_config, "--qk-layernorm: llama.cpp's phi2 has no norms of heads");
   if ((name == "arcee" || name == "ernie4_5") && c.add_bias_linear)
     refuse(architecture, "--disable-bias-linear");
   if (name == "olmo" && c.norm_epsilon != kEpsilonOfOlmo) refuse(architecture, "--norm-epsilon");

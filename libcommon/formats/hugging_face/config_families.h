@@ -47,6 +47,16 @@ void write_radio(JsonWriter& json, const ModelConfig& model);
 void write_llava(JsonWriter& json, const ModelConfig& model);     // but for its parts
 void write_internvl(JsonWriter& json, const ModelConfig& model);  // likewise
 
+// We drop embeddings as often as what is added to them.  Of a class that drops them at another
+// rate, `embeddings`, a note says so, and what it calls its rate is as an original says it; null:
+// there is none.
+void note_embedding_dropout(const ConfigJson& json, const char* hidden_dropout, double embeddings,
+                            HuggingFaceConfig& config);
+void write_embedding_dropout(JsonWriter& json, const ModelConfig& model, const char* name,
+                             const JsonObject* original, double usual);
+
+inline constexpr double kGpt2Dropout = 0.1;  // where its config.json says none
+
 struct ConfigFamily {
   std::string_view type, architecture;
   void (*read)(const ConfigJson&, HuggingFaceConfig&);

@@ -32,16 +32,20 @@ constexpr Decoder kDecoders[] = {
      0.02, "gelu_pytorch_tanh", true},
     {"gemma2", "Gemma2ForCausalLM", refused, 256000, 26, 2304, 8, 4, 256, 9216, 8192, 1e-6, 10000,
      0.02, "gelu_pytorch_tanh", true},
+    {"vaultgemma", "VaultGemmaForCausalLM", refused, 256000, 26, 2304, 8, 4, 256, 9216, 8192, 1e-6,
+     10000, 0.02, "gelu_pytorch_tanh", true},
     {"gemma3_text", "Gemma3ForCausalLM", refused, 262208, 26, 2304, 8, 4, 256, 9216, 131072, 1e-6,
      1e6, 0.02, "gelu_pytorch_tanh", true},
     {"olmo2", "Olmo2ForCausalLM", refused, 50304, 32, 4096, 32, 0, 0, 11008, 2048, 1e-5},
     {"olmo3", "Olmo3ForCausalLM", refused, 50304, 32, 4096, 32, 0, 0, 11008, 2048, 1e-5, 500000},
+    {"exaone", "ExaoneForCausalLM", flags, 102400, 32, 4096, 32, 8, 0, 14336, 4096, 1e-5, 500000},
     {"exaone4", "Exaone4ForCausalLM", none, 102400, 32, 4096, 32, 32, 0, 16384, 2048, 1e-5},
     {"glm", "GlmForCausalLM", none, 151552, 40, 4096, 32, 2, 128, 13696, 131072, 1.5625e-7},
     {"glm4", "Glm4ForCausalLM", none, 151552, 40, 4096, 32, 2, 128, 13696, 131072, 1.5625e-7},
     {"ernie4_5", "Ernie4_5ForCausalLM", none, 103424, 18, 1024, 16, 2, 128, 3072, 131072, 1e-5,
      500000, 0.02, "silu", true},
     {"seed_oss", "SeedOssForCausalLM", none, 155136, 64, 4096, 80, 8, 128, 27648, 524288},
+    {"internlm2", "InternLM2ForCausalLM", none, 103168, 32, 4096, 32, 0, 0, 11008, 2048},
     {"internlm3", "InternLM3ForCausalLM", none, 128512, 48, 4096, 32, 2, 128, 10240, 32768, 1e-5},
     {"arcee", "ArceeForCausalLM", flags, 32000, 32, 2560, 32, 0, 0, 18432, 4096, 1e-5, 10000, 0.02,
      "relu2"},
@@ -50,6 +54,10 @@ constexpr Decoder kDecoders[] = {
     {"ministral", "MinistralForCausalLM", none, 32000, 32, 4096, 32, 8, 0, 14336, 131072},
     {"phi3", "Phi3ForCausalLM", none, 32064, 32, 3072, 32, 0, 0, 8192, 4096, 1e-5},
     {"granite", "GraniteForCausalLM", flags, 32000, 32, 4096, 32, 0, 0, 11008, 2048},
+    {"hyperclovax", "HyperCLOVAXForCausalLM", flags, 32000, 32, 4096, 32, 0, 0, 11008, 2048},
+    {"minicpm", "MiniCPMForCausalLM", refused, 32000, 32, 4096, 32, 0, 0, 11008, 2048, 1e-6, 10000,
+     0.02, "silu", true},
+    {"cwm", "CwmForCausalLM", refused, 128256, 64, 6144, 48, 8, 128, 21504, 131072, 1e-5, 1e6},
     {"smollm3", "SmolLM3ForCausalLM", flags, 128256, 36, 2048, 16, 4, 0, 11008, 32768, 1e-6, 2e6,
      0.02, "silu", true},
     {"cohere", "CohereForCausalLM", refused, 256000, 40, 8192, 64, 0, 0, 22528, 8192, 1e-5, 500000,
@@ -84,6 +92,9 @@ bool is_olmo(std::string_view type) {
 bool has_attention_bias(std::string_view type) {
   return type == "glm4_moe" || type == "glm" || type == "glm4" || type == "seed_oss";
 }
+const char* activation_member(std::string_view type) {
+  return type == "exaone" ? "activation_function" : "hidden_act";
+}
 bool is_qwen3(std::string_view type) { return type == "qwen3" || type == "qwen3_moe"; }
 
 // --- Reading ------------------------------------------------------------------------------------
@@ -109,6 +120,8 @@ class DecoderReader {
     read_experts(json_, config_);
     read_windows();
     read_dense_family(json_, model_);
+    if (usual_.type == "minicpm" && !json_.has("tie_word_embeddings"))
+      config_.output_if_stored = true;  // its makers' classes have either by default
     if (is_dense_family(usual_.type) && hugging_face_type(model_) != usual_.type)
       model_.hf_model_type = usual_.type;
   }
@@ -116,7 +129,9 @@ class DecoderReader {
  private:
   void read_sizes() {
     model_.vocab_size = json_.size_or("vocab_size", usual_.vocab_size);
-    model_.num_layers = json_.size_or("num_hidden_layers", usual_.layers);
+    model_.num_layers = json_.size_or(
+        "num_hidden_layers",
+        usual_.type == "exaone" ? json_.size_or("num_layers", usual_.layers) : usual_.layers);
     model_.hidden_size = json_.size_or("hidden_size", usual_.hidden_size);
     model_.num_attention_heads = json_.size_or("num_attention_heads", usual_.heads);
     model_.ffn_hidden_size = json_.size_or("intermediate_size", usual_.ffn);
@@ -142,7 +157,9 @@ class DecoderReader {
     model_.apply_layernorm_1p = nemotron || gemma;
     model_.bias_gelu_fusion = false;
     model_.normalization = nemotron || is_cohere(type) ? "LayerNorm" : "RMSNorm";
-    model_.norm_epsilon = json_.real_or(epsilon_name(type), usual_.epsilon);
+    model_.norm_epsilon = json_.real_or(
+        epsilon_name(type),
+        type == "exaone" ? json_.real_or("rms_norm_eps", usual_.epsilon) : usual_.epsilon);
     model_.qk_layernorm = is_qwen3(type) || type == "gemma3_text" || is_olmo(type) ||
                           type == "exaone4" || type == "dots1" ||
                           (type == "glm4_moe" && json_.flag_or("use_qk_norm", false));
@@ -158,10 +175,13 @@ class DecoderReader {
       return;
     }
     if (is_gemma(usual_.type) && !first) return;
-    const std::string_view name = json_.text_or("hidden_act", usual_.activation);
+    const char* const member = activation_member(usual_.type);
+    const std::string_view name =
+        json_.text_or(json_.has("hidden_act") ? "hidden_act" : member, usual_.activation);
     const bool same =
         first ? is_tanh_gelu(name) || name == "gelu" : is_silu(usual_.activation) && is_silu(name);
-    if (!same) json_.expect_text("hidden_act", usual_.activation);
+    if (!same)
+      json_.expect_text(json_.has("hidden_act") ? "hidden_act" : member, usual_.activation);
   }
 
   // What its makers call `name`, transformers 5 calls `other`, and takes both.
@@ -184,7 +204,9 @@ class DecoderReader {
       json_.expect_flag("attention_out_bias", false);
       json_.expect_flag("mlp_bias", false);
     }
-    if (usual_.type == "helium") json_.expect_flag("mlp_bias", false);
+    if (usual_.type == "helium" || usual_.type == "cwm") json_.expect_flag("mlp_bias", false);
+    if (usual_.type == "internlm2" && json_.flag_or("bias", true))
+      json_.refuse("\"bias\" is true, as it is where nothing is said, and not supported");
     config_.lacking.attention = mlp && !attention;
     config_.lacking.mlp = attention && !mlp;
     if (attention != mlp)
@@ -243,6 +265,7 @@ std::string_view decoder_architecture(std::string_view type) {
 
 const char* epsilon_name(std::string_view type) {
   if (const char* const name = layer_norm_epsilon_name(type)) return name;
+  if (type == "exaone") return "layer_norm_epsilon";
   return type == "nemotron" ? "norm_eps" : is_cohere(type) ? "layer_norm_eps" : "rms_norm_eps";
 }
 
@@ -294,7 +317,8 @@ void read_decoder(const ConfigJson& json, HuggingFaceConfig& config) {
 void write_decoder(JsonWriter& json, const ModelConfig& c, std::string_view type,
                    const std::optional<KeptPositions>& kept) {
   const Decoder& usual = *find_decoder(type);
-  json.member("num_hidden_layers", c.num_layers).member("hidden_size", c.hidden_size);
+  json.member(type == "exaone" ? "num_layers" : "num_hidden_layers", c.num_layers);
+  json.member("hidden_size", c.hidden_size);
   json.member("num_attention_heads", c.num_attention_heads);
   json.member("num_key_value_heads", c.kv_heads());
   if (!c.multi_latent_attention) json.member("head_dim", c.head_dim());
@@ -306,7 +330,7 @@ void write_decoder(JsonWriter& json, const ModelConfig& c, std::string_view type
   json.member("max_position_embeddings", kept ? kept->positions : c.max_position_embeddings);
   json.member(epsilon_name(type), c.norm_epsilon);
   const bool later_gemma = is_gemma(type) && type != "gemma";
-  json.member(later_gemma ? "hidden_activation" : "hidden_act", usual.activation);
+  json.member(later_gemma ? "hidden_activation" : activation_member(type), usual.activation);
   json.member("attention_dropout", c.attention_dropout);
   if (usual.biases == flags)
     json.member("attention_bias", c.add_bias_linear).member("mlp_bias", c.add_bias_linear);
@@ -315,7 +339,7 @@ void write_decoder(JsonWriter& json, const ModelConfig& c, std::string_view type
   if (c.multi_latent_attention)
     write_latent_attention(json, c);
   else
-    write_rope(json, c, kept, type == "gpt_oss");
+    write_rope(json, c, kept, type == "gpt_oss" || type == "cwm");
   if (type == "nemotron" && c.rotary_percent == 1)  // half of each head turns by default
     json.member("partial_rotary_factor", 1.0);
   if (is_dense_family(type)) write_dense_family(json, c, type);

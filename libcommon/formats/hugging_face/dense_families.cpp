@@ -35,6 +35,9 @@ class FamilyReader {
       set_window(json_.sliding_layers(model_.num_layers).value_or(layers(true)));
     if (type_ == "dots1") read_dots();
     if (type_ == "granite" || type_ == "granitemoe") read_granite_multipliers(json_, model_);
+    if (type_ == "hyperclovax") read_hyperclovax();
+    if (type_ == "minicpm") read_minicpm();
+    if (type_ == "cwm") read_cwm();
     if (type_ == "phi3" && json_.has("sliding_window")) set_window(layers(true));
     if (type_ == "smollm3") read_smollm3();
   }
@@ -60,8 +63,9 @@ class FamilyReader {
     return json_.sliding_layers(model_.num_layers).value_or(but_every(period));
   }
 
-  void set_window(const Layers& windowed) {
-    const std::string window = json_.window_size();
+  void set_window(const Layers& windowed, std::int64_t usual = 4096) {
+    const std::string window =
+        json_.has("sliding_window") ? json_.window_size() : concat(usual - 1, ",0");
     if (std::ranges::count(windowed, true) == 0) return;
     model_.window_size = window;
     if (std::ranges::count(windowed, false) > 0)
@@ -78,7 +82,7 @@ class FamilyReader {
     json_.expect_flag("use_bidirectional_attention", false);
     if (type_ == "gemma") return;
     const bool third = type_ == "gemma3_text";
-    model_.post_layernorm = true;
+    model_.post_layernorm = type_ != "vaultgemma";
     const double scalar = json_.positive_or("query_pre_attn_scalar", 256);
     if (scalar != static_cast<double>(model_.head_dim()))
       model_.softmax_scale = 1 / std::sqrt(scalar);
@@ -146,6 +150,32 @@ class FamilyReader {
     set_turning(turning);
   }
 
+  // As a Granite, whose logits are divided by what multiplies them here.
+  void read_hyperclovax() {
+    model_.embedding_mult = json_.positive_or("embedding_multiplier", 1);
+    model_.residual_mult = json_.positive_or("residual_multiplier", 1);
+    model_.logit_scale = json_.positive_or("logits_scaling", 1);
+    if (json_.has("attention_multiplier"))
+      model_.softmax_scale = json_.positive_or("attention_multiplier", 1);
+    model_.post_layernorm = json_.flag_or("use_post_norm", true);
+  }
+
+  void read_minicpm() {
+    const auto layers = static_cast<double>(model_.num_layers);
+    const auto width = static_cast<double>(model_.hidden_size);
+    model_.embedding_mult = json_.positive_or("scale_emb", 1);
+    model_.residual_mult = json_.positive_or("scale_depth", 1) / std::sqrt(layers);
+    model_.logit_scale = json_.positive_or("dim_model_base", 1) / width;
+  }
+
+  // All but every fourth layer, from the first on, have a window.
+  void read_cwm() {
+    if (!has_window()) return;
+    Layers sliding = layers(true);
+    for (std::size_t i = 0; i < sliding.size(); i += 4) sliding[i] = false;
+    set_window(json_.sliding_layers(model_.num_layers).value_or(sliding), 8192);
+  }
+
   void read_smollm3() {
     Layers turning = windowed_list("no_rope_layers");
     set_turning(turning);
@@ -187,6 +217,25 @@ double reciprocal(double x) {
   return 1 / whole == x ? whole : 1 / x;
 }
 
+void write_hyperclovax(JsonWriter& json, const ModelConfig& c) {
+  json.member("embedding_multiplier", c.embedding_mult);
+  json.member("residual_multiplier", c.residual_mult).member("logits_scaling", c.logit_scale);
+  json.member("attention_multiplier", c.score_scale()).member("use_post_norm", c.post_layernorm);
+}
+
+// A number that is whole but for the last bits of what was computed to undo what reading does.
+double nearly_whole(double x) {
+  const double whole = std::round(x);
+  return std::abs(x - whole) < 1e-12 * std::abs(x) ? whole : x;
+}
+
+void write_minicpm(JsonWriter& json, const ModelConfig& c) {
+  const auto layers = static_cast<double>(c.num_layers), width = static_cast<double>(c.hidden_size);
+  json.member("scale_emb", c.embedding_mult);
+  json.member("scale_depth", nearly_whole(c.residual_mult * std::sqrt(layers)));
+  json.member("dim_model_base", nearly_whole(c.logit_scale * width));
+}
+
 void write_number_or_null(JsonWriter& json, const char* name, double value) {
   json.key(name);
   if (value != 0)
@@ -224,8 +273,9 @@ void write_olmo3_bases(JsonWriter& json, const ModelConfig& c) {
 
 bool is_dense_family(std::string_view type) {
   static constexpr std::string_view kTypes[] = {
-      "olmo2", "olmo3",    "phi3",      "granite", "smollm3",  "exaone4",   "glm",   "glm4",
-      "arcee", "ernie4_5", "internlm3", "helium",  "seed_oss", "ministral", "dots1", "granitemoe"};
+      "olmo2",   "olmo3", "phi3",     "granite",   "smollm3",   "exaone4", "glm",
+      "glm4",    "arcee", "ernie4_5", "internlm2", "internlm3", "exaone",  "hyperclovax",
+      "minicpm", "cwm",   "helium",   "seed_oss",  "ministral", "dots1",   "granitemoe"};
   return is_gemma(type) || is_cohere(type) || std::ranges::find(kTypes, type) != std::end(kTypes);
 }
 
@@ -248,7 +298,7 @@ void write_granite_multipliers(JsonWriter& json, const ModelConfig& c) {
 }
 
 void write_dense_family(JsonWriter& json, const ModelConfig& c, std::string_view type) {
-  if (type == "gemma2" || type == "gemma3_text") write_gemma(json, c, type);
+  if (is_gemma(type) && type != "gemma") write_gemma(json, c, type);
   if (is_cohere(type)) json.member("logit_scale", c.logit_scale);
   if (type == "cohere") json.member("use_qk_norm", false);
   if (type == "cohere2") {
@@ -257,6 +307,14 @@ void write_dense_family(JsonWriter& json, const ModelConfig& c, std::string_view
   }
   if (type == "granite" || type == "granitemoe") write_granite_multipliers(json, c);
   if (type == "phi3") write_sliding_window(json, c);
+  if (type == "hyperclovax") write_hyperclovax(json, c);
+  if (type == "minicpm") write_minicpm(json, c);
+  if (type == "internlm2") json.member("bias", false);
+  if (type == "cwm") {
+    json.member("mlp_bias", false);
+    write_needed_window(json, c);
+    write_layer_types(json, c);
+  }
   if (type == "ernie4_5") json.member("use_bias", c.add_bias_linear);
   if (type == "internlm3") {
     if (c.has_qkv_bias() != c.add_bias_linear)

@@ -13,7 +13,7 @@ namespace mt {
 struct ModelConfig;
 
 inline bool is_gemma(std::string_view type) {
-  return type == "gemma" || type == "gemma2" || type == "gemma3_text";
+  return type == "gemma" || type == "gemma2" || type == "gemma3_text" || type == "vaultgemma";
 }
 inline bool is_cohere(std::string_view type) { return type == "cohere" || type == "cohere2"; }
 // Whether channels beside each other turn together.

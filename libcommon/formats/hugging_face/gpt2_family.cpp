@@ -15,8 +15,9 @@ void read_gpt2(const ConfigJson& json, HuggingFaceConfig& config) {
   c.vocab_size = json.size_or("vocab_size", 50257);
   if (json.has("n_inner")) c.ffn_hidden_size = json.size("n_inner");
   c.norm_epsilon = json.real_or("layer_norm_epsilon", 1e-5);
-  c.attention_dropout = json.real_or("attn_pdrop", 0.1);
-  c.hidden_dropout = json.real_or("resid_pdrop", 0.1);
+  c.attention_dropout = json.real_or("attn_pdrop", kGpt2Dropout);
+  c.hidden_dropout = json.real_or("resid_pdrop", kGpt2Dropout);
+  note_embedding_dropout(json, "resid_pdrop", json.real_or("embd_pdrop", kGpt2Dropout), config);
   c.untie_embeddings_and_output_weights = !json.flag_or("tie_word_embeddings", true);
   const std::string_view activation = json.text_or("activation_function", "gelu_new");
   c.bias_gelu_fusion = is_tanh_gelu(activation);
@@ -45,7 +46,6 @@ void write_gpt2(JsonWriter& json, const ModelConfig& c) {
   json.member("n_positions", c.max_position_embeddings);
   json.member("layer_norm_epsilon", c.norm_epsilon);
   json.member("attn_pdrop", c.attention_dropout).member("resid_pdrop", c.hidden_dropout);
-  json.member("embd_pdrop", c.hidden_dropout);
   json.member("activation_function", c.activation() == Activation::gelu_tanh ? "gelu_new" : "gelu");
 }
 

@@ -128,11 +128,9 @@ static void read_task_head(const ConfigJson& json, ModelConfig& c) {
   if (json.is("bloom") || json.is("mpt"))
     json.refuse("model_type ", json_quoted(json.model_type()),
                 " has ALiBi, which is not supported, in the place of positions");
-  if (json.is("minicpm") || json.is("minicpm3"))
-    json.refuse("model_type ", json_quoted(json.model_type()),
-                json.is("minicpm")
-                    ? " has no class in transformers, and its makers' is not supported"
-                    : " has latent attention without experts, which is not supported");
+  if (json.is("minicpm3"))
+    json.refuse(
+        "model_type \"minicpm3\" has latent attention without experts, which is not supported");
   if (json.is("ernie4_5_moe"))
     json.refuse(
         "model_type \"ernie4_5_moe\" has biases that choose experts by a softmax, which "

@@ -94,16 +94,23 @@ std::string_view type_of(const ModelConfig& c) {
 
 // A member that a setting of ours stands for in these families alone.
 struct OwnMember {
-  std::string_view name, types[3];
+  std::string_view name, types[5];
 };
-constexpr OwnMember kOwnMembers[] = {{"residual_dropout", {"starcoder2"}},
-                                     {"embd_pdrop", {"gpt2", "gptj", "phi"}},
-                                     {"embedding_dropout", {"starcoder2"}},
-                                     {"dropout", {"opt", "distilbert"}},
-                                     {"bias", {"falcon", "internlm3"}},
-                                     {"activation", {"falcon", "distilbert"}},
-                                     {"dim", {"distilbert"}},
-                                     {"qk_layernorm", {"phi", "stablelm"}}};
+constexpr OwnMember kOwnMembers[] = {
+    {"residual_dropout", {"starcoder2"}},
+    {"embd_pdrop", {"gpt2", "gptj", "codegen", "gpt_bigcode", "phi"}},
+    {"embedding_dropout", {"starcoder2"}},
+    {"dropout", {"opt", "distilbert"}},
+    {"bias", {"falcon", "internlm2", "internlm3"}},
+    {"activation", {"falcon", "distilbert"}},
+    {"dim", {"distilbert"}},
+    {"qk_layernorm", {"phi", "persimmon", "stablelm"}},
+    {"num_layers", {"exaone"}},
+    {"scale_emb", {"minicpm"}},
+    {"scale_depth", {"minicpm"}},
+    {"dim_model_base", {"minicpm"}},
+    {"scale_embedding", {"biogpt"}},
+    {"use_post_norm", {"hyperclovax"}}};
 
 // Members of a config.json that settings of ours stand for, in any generation of transformers.
 bool is_ours(std::string_view name, std::string_view type) {
@@ -373,6 +380,9 @@ std::string hugging_face_config(const ModelConfig& model, DType dtype, const std
   else
     write_decoder(json, model, type,
                   type == before_type ? positions_of(before, original, model) : std::nullopt);
+  if (type == "gpt2")
+    write_embedding_dropout(json, model, "embd_pdrop", type == before_type ? &before : nullptr,
+                            kGpt2Dropout);
   if (model.has_task_head() && model.task_head != kMultichoiceHead) write_labels(json, model);
   if (model.family == ModelFamily::llava) write_parts(json, model, dtype, before, special);
   if (model.family != ModelFamily::vit && model.family != ModelFamily::llava)

@@ -14,7 +14,7 @@ namespace mt {
 static bool moves_rows(const Transform& transform) {
   return std::ranges::all_of(transform, [](const Rearrange& step) {
     return step.kind == Rearrange::Kind::rows || step.kind == Rearrange::Kind::sort ||
-           step.kind == Rearrange::Kind::exchange;
+           step.kind == Rearrange::Kind::swap || step.kind == Rearrange::Kind::exchange;
   });
 }
 

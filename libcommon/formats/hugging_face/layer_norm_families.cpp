@@ -1,6 +1,7 @@
 #include "formats/hugging_face/layer_norm_families.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "formats/hugging_face/config_families.h"
 #include "formats/hugging_face/rope_config.h"
@@ -42,8 +43,25 @@ void read_gptj(const ConfigJson& json, ModelConfig& c) {
 void write_gptj(JsonWriter& json, const ModelConfig& c) {
   if (c.rotary_base != 10000 || c.rotary_interpolation || c.use_rope_scaling ||
       !c.rope_frequency_factors.empty() || c.rope_attention_factor != 1)
-    refuse_setting("GPT-J with other rotary frequencies than those of base 10000");
+    refuse_setting("GPT-J or CodeGen with other rotary frequencies than those of base 10000");
   json.member("rotary_dim", c.rotary_dim());
+}
+
+// Its fused projections are in four parts, of as many heads.
+void read_codegen(const ConfigJson& json, ModelConfig& c) {
+  if (c.num_attention_heads % 4 != 0)
+    json.refuse("\"n_head\" is ", c.num_attention_heads, ", expected a multiple of 4");
+  read_gptj(json, c);
+}
+
+void read_gpt_bigcode(const ConfigJson& json, ModelConfig& c) {
+  json.expect_flag("scale_attn_weights", true);
+  json.expect_flag("add_cross_attention", false);
+  c.position_embedding_type = "learned_absolute";
+  if (json.flag_or("multi_query", true)) c.num_query_groups = 1;
+}
+void write_gpt_bigcode(JsonWriter& json, const ModelConfig& c) {
+  json.member("multi_query", c.kv_heads() == 1);
 }
 
 void read_falcon(const ConfigJson& json, ModelConfig& c) {
@@ -72,10 +90,30 @@ void write_falcon(JsonWriter& json, const ModelConfig& c) {
 }
 
 void read_phi(const ConfigJson& json, ModelConfig& c) {
-  json.expect_flag("qk_layernorm", false);
+  c.qk_layernorm = json.flag_or("qk_layernorm", false);
   c.parallel_block = c.output_bias = true;
 }
-void write_phi(JsonWriter& json, const ModelConfig&) { json.member("qk_layernorm", false); }
+void write_qk_layernorm(JsonWriter& json, const ModelConfig& c) {
+  json.member("qk_layernorm", c.qk_layernorm);
+}
+
+void read_persimmon(const ConfigJson& json, ModelConfig& c) {
+  c.qk_layernorm = json.flag_or("qk_layernorm", true);
+}
+
+// Either of the biases may be there, but none of the MLP alone lacks.
+void read_jais2(const ConfigJson& json, ModelConfig& c) {
+  if (json.has("head_dim")) c.kv_channels = json.size("head_dim");
+  c.add_bias_linear = json.flag_or("mlp_bias", true);
+  c.attention_bias = json.flag_or("attention_bias", true);
+  if (c.attention_bias && !c.add_bias_linear)
+    json.refuse("\"mlp_bias\" is false and \"attention_bias\" true, which is not supported");
+  c.attention_bias |= !c.add_bias_linear;
+}
+void write_jais2(JsonWriter& json, const ModelConfig& c) {
+  json.member("head_dim", c.head_dim());
+  json.member("attention_bias", c.has_proj_bias()).member("mlp_bias", c.add_bias_linear);
+}
 
 // Positions begin at the third of the table's rows.
 void read_opt(const ConfigJson& json, ModelConfig& c) {
@@ -94,6 +132,17 @@ void write_opt(JsonWriter& json, const ModelConfig& c) {
   json.member("do_layer_norm_before", true).member("word_embed_proj_dim", c.hidden_size);
   json.member("enable_bias", c.add_bias_linear);
   json.member("layer_norm_elementwise_affine", c.norm_weight);
+}
+
+// As an OPT, with words that are multiplied.
+void read_biogpt(const ConfigJson& json, ModelConfig& c) {
+  c.position_embedding_type = "learned_absolute";
+  c.first_position = 2;
+  if (json.flag_or("scale_embedding", true))
+    c.embedding_mult = std::sqrt(static_cast<double>(c.hidden_size));
+}
+void write_biogpt(JsonWriter& json, const ModelConfig& c) {
+  json.member("scale_embedding", c.embedding_mult != 1);
 }
 
 void read_stablelm(const ConfigJson& json, ModelConfig& c) {
@@ -138,7 +187,7 @@ struct LayerNormFamily {
       num_positions;
   bool tied = false;
   bool rope = true;  // which says its base and its scaling
-  double init = 0.02, dropout = 0;
+  double init = 0.02, dropout = 0, dropout_of_scores = 0;
   const char *layers = "num_hidden_layers", *hidden = "hidden_size", *heads = "num_attention_heads",
              *kv_heads = nullptr, *ffn = "intermediate_size",
              *positions = "max_position_embeddings", *epsilon = "layer_norm_eps",
@@ -182,6 +231,53 @@ constexpr LayerNormFamily kLayerNormFamilies[] = {
      .attention_dropout = "attn_pdrop",
      .hidden_dropout = "resid_pdrop",
      .embedding_dropout = "embd_pdrop"},
+    {.type = "codegen",
+     .architecture = "CodeGenForCausalLM",
+     .own = {read_codegen, write_gptj},
+     .usual_activation = "gelu_new",
+     .vocab_size = 50400,
+     .num_layers = 28,
+     .hidden_size = 4096,
+     .num_heads = 16,
+     .num_kv_heads = 0,
+     .ffn_size = 0,
+     .num_positions = 2048,
+     .rope = false,
+     .layers = "n_layer",
+     .hidden = "n_embd",
+     .heads = "n_head",
+     .ffn = "n_inner",
+     .positions = "n_positions",
+     .epsilon = "layer_norm_epsilon",
+     .activation = "activation_function",
+     .attention_dropout = "attn_pdrop",
+     .hidden_dropout = "resid_pdrop",
+     .embedding_dropout = "embd_pdrop"},
+    {.type = "gpt_bigcode",
+     .architecture = "GPTBigCodeForCausalLM",
+     .own = {read_gpt_bigcode, write_gpt_bigcode},
+     .usual_activation = "gelu_pytorch_tanh",
+     .vocab_size = 50257,
+     .num_layers = 12,
+     .hidden_size = 768,
+     .num_heads = 12,
+     .num_kv_heads = 0,
+     .ffn_size = 0,
+     .num_positions = 1024,
+     .tied = true,
+     .rope = false,
+     .dropout = 0.1,
+     .dropout_of_scores = 0.1,
+     .layers = "n_layer",
+     .hidden = "n_embd",
+     .heads = "n_head",
+     .ffn = "n_inner",
+     .positions = "n_positions",
+     .epsilon = "layer_norm_epsilon",
+     .activation = "activation_function",
+     .attention_dropout = "attn_pdrop",
+     .hidden_dropout = "resid_pdrop",
+     .embedding_dropout = "embd_pdrop"},
     {.type = "falcon",
      .architecture = "FalconForCausalLM",
      .own = {read_falcon, write_falcon},
@@ -200,7 +296,7 @@ constexpr LayerNormFamily kLayerNormFamilies[] = {
      .hidden_dropout = "hidden_dropout"},
     {.type = "phi",
      .architecture = "PhiForCausalLM",
-     .own = {read_phi, write_phi},
+     .own = {read_phi, write_qk_layernorm},
      .usual_activation = "gelu_new",
      .vocab_size = 51200,
      .num_layers = 24,
@@ -231,6 +327,48 @@ constexpr LayerNormFamily kLayerNormFamilies[] = {
      .activation = "activation_function",
      .hidden_dropout = "dropout",
      .init_std = "init_std"},
+    {.type = "biogpt",
+     .architecture = "BioGptForCausalLM",
+     .own = {read_biogpt, write_biogpt},
+     .usual_activation = "gelu",
+     .vocab_size = 42384,
+     .num_layers = 24,
+     .hidden_size = 1024,
+     .num_heads = 16,
+     .num_kv_heads = 0,
+     .ffn_size = 4096,
+     .num_positions = 1024,
+     .tied = true,
+     .rope = false,
+     .dropout = 0.1,
+     .dropout_of_scores = 0.1,
+     .epsilon = nullptr,  // its layer_norm_eps is not read by its class
+     .attention_dropout = "attention_probs_dropout_prob",
+     .hidden_dropout = "hidden_dropout_prob"},
+    {.type = "persimmon",
+     .architecture = "PersimmonForCausalLM",
+     .own = {read_persimmon, write_qk_layernorm},
+     .usual_activation = "relu2",
+     .vocab_size = 262144,
+     .num_layers = 36,
+     .hidden_size = 4096,
+     .num_heads = 64,
+     .num_kv_heads = 0,
+     .ffn_size = 16384,
+     .num_positions = 16384,
+     .hidden_dropout = "hidden_dropout"},
+    {.type = "jais2",
+     .architecture = "Jais2ForCausalLM",
+     .own = {read_jais2, write_jais2},
+     .usual_activation = "relu2",
+     .vocab_size = 150272,
+     .num_layers = 32,
+     .hidden_size = 3328,
+     .num_heads = 26,
+     .num_kv_heads = 0,
+     .ffn_size = 26624,
+     .num_positions = 8192,
+     .kv_heads = "num_key_value_heads"},
     {.type = "stablelm",
      .architecture = "StableLmForCausalLM",
      .own = {read_stablelm, write_stablelm},
@@ -281,20 +419,16 @@ const LayerNormFamily* find_layer_norm_family(std::string_view type) {
   return found == std::end(kLayerNormFamilies) ? nullptr : found;
 }
 
-// We drop embeddings as often as what is added to them, and classes at another rate, or never.
 void read_hidden_dropout(const ConfigJson& json, const LayerNormFamily& usual,
                          HuggingFaceConfig& config) {
   double& hidden = config.model.hidden_dropout;
   hidden = usual.hidden_dropout ? json.real_or(usual.hidden_dropout, usual.dropout) : 0;
-  const double embeddings = usual.embedding_dropout    ? json.real_or(usual.embedding_dropout, 0)
-                            : usual.type == "gpt_neox" ? hidden
-                                                       : 0;
-  if (embeddings != hidden)
-    config.notes.push_back(concat(json.where(), ": ", json_quoted(usual.hidden_dropout), " is ",
-                                  hidden,
-                                  ", at which training drops embeddings, too; transformers drops "
-                                  "these at ",
-                                  embeddings));
+  const bool alike = usual.type == "gpt_neox" || usual.type == "biogpt";
+  const double embeddings = usual.embedding_dropout
+                                ? json.real_or(usual.embedding_dropout, usual.dropout)
+                            : alike ? hidden
+                                    : 0;
+  note_embedding_dropout(json, usual.hidden_dropout, embeddings, config);
 }
 
 // The activation's kind is one that the model, whose biases are known, can have.
@@ -305,11 +439,14 @@ void read_activation(const ConfigJson& json, const LayerNormFamily& usual, Model
     return;
   }
   c.relu = name == "relu";
+  c.squared_relu = name == "relu2";
   c.bias_gelu_fusion = is_tanh_gelu(name);
-  const bool known = c.relu || is_erf_gelu(name) || (c.bias_gelu_fusion && c.add_bias_linear);
+  const bool known =
+      c.relu || c.squared_relu || is_erf_gelu(name) || (c.bias_gelu_fusion && c.add_bias_linear);
   if (!known)
     json.refuse(json_quoted(usual.activation), " is ", json_quoted(name), ", expected ",
-                c.add_bias_linear ? "gelu, gelu_new or relu" : "gelu or relu, without biases");
+                c.add_bias_linear ? "gelu, gelu_new, relu or relu2"
+                                  : "gelu, relu or relu2, without biases");
 }
 
 std::string_view activation_name(const ModelConfig& c, const LayerNormFamily& usual) {
@@ -318,6 +455,8 @@ std::string_view activation_name(const ModelConfig& c, const LayerNormFamily& us
       return "silu";
     case Activation::relu:
       return "relu";
+    case Activation::squared_relu:
+      return "relu2";
     case Activation::gelu_erf:
       return "gelu";
     case Activation::gelu_tanh:
@@ -328,6 +467,23 @@ std::string_view activation_name(const ModelConfig& c, const LayerNormFamily& us
 }
 
 }  // namespace
+
+void note_embedding_dropout(const ConfigJson& json, const char* hidden_dropout, double embeddings,
+                            HuggingFaceConfig& config) {
+  const double hidden = config.model.hidden_dropout;
+  if (embeddings != hidden)
+    config.notes.push_back(concat(json.where(), ": ", json_quoted(hidden_dropout), " is ", hidden,
+                                  ", at which training drops embeddings, too; transformers drops "
+                                  "these at ",
+                                  embeddings));
+}
+
+void write_embedding_dropout(JsonWriter& json, const ModelConfig& c, const char* name,
+                             const JsonObject* original, double usual) {
+  json.member(name, !original             ? c.hidden_dropout
+                    : original->has(name) ? original->real(name)
+                                          : usual);
+}
 
 bool is_layer_norm_family(std::string_view type) { return find_layer_norm_family(type) != nullptr; }
 
@@ -361,7 +517,7 @@ void read_layer_norm_family(const ConfigJson& json, HuggingFaceConfig& config) {
   c.max_position_embeddings = json.size_or(usual.positions, usual.num_positions);
   c.norm_epsilon = usual.epsilon ? json.real_or(usual.epsilon, 1e-5) : 1e-5;
   c.init_method_std = json.real_or(usual.init_std, usual.init);
-  c.attention_dropout = json.real_or(usual.attention_dropout, 0);
+  c.attention_dropout = json.real_or(usual.attention_dropout, usual.dropout_of_scores);
   read_hidden_dropout(json, usual, config);
   c.untie_embeddings_and_output_weights = !json.flag_or("tie_word_embeddings", usual.tied);
   c.position_embedding_type = "rope";
@@ -386,10 +542,7 @@ void write_layer_norm_family(JsonWriter& json, const ModelConfig& c, std::string
   json.member(usual.attention_dropout, c.attention_dropout);
   if (usual.hidden_dropout) json.member(usual.hidden_dropout, c.hidden_dropout);
   if (usual.embedding_dropout)
-    json.member(usual.embedding_dropout, !original ? c.hidden_dropout
-                                         : original->has(usual.embedding_dropout)
-                                             ? original->real(usual.embedding_dropout)
-                                             : 0.0);
+    write_embedding_dropout(json, c, usual.embedding_dropout, original, usual.dropout);
   if (std::string_view(usual.init_std) != "initializer_range")
     json.member(usual.init_std, c.init_method_std);
   usual.own.write(json, c);

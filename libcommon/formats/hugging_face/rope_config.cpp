@@ -115,11 +115,23 @@ static void read_scaling(const ConfigJson& json, HuggingFaceConfig& config,
 
 std::optional<double> turning_part(std::string_view type) {
   static constexpr std::pair<std::string_view, double> kParts[] = {
-      {"nemotron", 0.5}, {"bamba", 0.5}, {"glm4_moe", 0.5},  {"phi3", 1},       {"glm", 0.5},
-      {"glm4", 0.5},     {"phi", 0.5},   {"stablelm", 0.25}, {"gpt_neox", 0.25}};
+      {"nemotron", 0.5},  {"bamba", 0.5},    {"glm4_moe", 0.5}, {"phi3", 1},
+      {"glm", 0.5},       {"glm4", 0.5},     {"phi", 0.5},      {"stablelm", 0.25},
+      {"gpt_neox", 0.25}, {"persimmon", 0.5}};
   const auto* const found =
       std::ranges::find(kParts, type, &std::pair<std::string_view, double>::first);
   return found == std::end(kParts) ? std::nullopt : std::optional(found->second);
+}
+
+// How a class scales where nothing is said; most do not.
+static std::string_view usual_scaling(std::string_view type) {
+  if (type == "gpt_oss")
+    return R"({"rope_type":"yarn","factor":32,"beta_fast":32,"beta_slow":1,"truncate":false,)"
+           R"("original_max_position_embeddings":4096})";
+  if (type == "cwm")
+    return R"({"rope_type":"llama3","factor":16,"low_freq_factor":1,"high_freq_factor":4,)"
+           R"("original_max_position_embeddings":8192})";
+  return {};
 }
 
 void read_rope(const ConfigJson& json, HuggingFaceConfig& config, double usual_theta) {
@@ -141,15 +153,10 @@ void read_rope(const ConfigJson& json, HuggingFaceConfig& config, double usual_t
     json.refuse("\"rope_theta\" is ", theta, ", expected at least 1");
   c.rotary_base = theta;
   if (scaling) read_scaling(json, config, *scaling);
-  if (scaling || !json.is("gpt_oss")) return;
-  simdjson::dom::parser parser;  // what its class takes
-  read_scaling(json, config,
-               JsonObject(parser
-                              .parse(std::string_view(
-                                  R"({"rope_type":"yarn","factor":32,"beta_fast":32,"beta_slow":1,)"
-                                  R"("truncate":false,"original_max_position_embeddings":4096})"))
-                              .value(),
-                          json.where()));
+  const std::string_view usual = usual_scaling(json.model_type());
+  if (scaling || usual.empty()) return;
+  simdjson::dom::parser parser;
+  read_scaling(json, config, JsonObject(parser.parse(usual).value(), json.where()));
 }
 
 // --- Writing ------------------------------------------------------------------------------------

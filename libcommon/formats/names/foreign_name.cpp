@@ -41,6 +41,8 @@ static std::optional<Transform> transform_of(PartOfRow part, const ModelConfig& 
     case PartOfRow::by_kind:
       return per_group == 1 ? Transform{exchange(c.num_attention_heads, 3)}
                             : Transform{sort_rows(period, per_group * d, d)};
+    case PartOfRow::of_four:
+      return Transform{swap_rows(period, d, d), exchange(c.num_attention_heads, 3), exchange(3, 4)};
     case PartOfRow::cross_keys:
       return Transform{pick_rows(2 * d, 0, d)};
     case PartOfRow::cross_values:

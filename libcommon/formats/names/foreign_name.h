@@ -34,6 +34,7 @@ enum class PartOfRow : std::uint8_t {
   keys,
   values,
   by_kind,     // all of linear_qkv: the queries of all heads, then the keys, then the values
+  of_four,     // all of it, in four parts of as many heads: of each queries, values and keys
   cross_keys,  // of linear_kv
   cross_values,
   ungated,  // all of a linear_fc1 without a gate

@@ -99,6 +99,33 @@ constexpr ModuleName kGptJ[] = {
     {"mlp.linear_fc2", "mlp.fc_out"},
 };
 
+constexpr ModuleName kCodeGen[] = {
+    {"embedding.word_embeddings", "transformer.wte"},
+    {"decoder.final_layernorm", "transformer.ln_f"},
+    {"output_layer", "lm_head"},
+    {"score", "score"},
+    {"input_layernorm", "ln_1"},
+    {"self_attention.linear_qkv", "attn.qkv_proj", of_four},
+    {"self_attention.linear_proj", "attn.out_proj"},
+    {"mlp.linear_fc1", "mlp.fc_in"},
+    {"mlp.linear_fc2", "mlp.fc_out"},
+};
+
+// Its projections are not transposed, as a GPT-2's are.
+constexpr ModuleName kGptBigCode[] = {
+    {"embedding.word_embeddings", "transformer.wte"},
+    {"embedding.position_embeddings", "transformer.wpe"},
+    {"decoder.final_layernorm", "transformer.ln_f"},
+    {"output_layer", "lm_head"},
+    {"score", "score"},
+    {"input_layernorm", "ln_1"},
+    {"self_attention.linear_qkv", "attn.c_attn"},
+    {"self_attention.linear_proj", "attn.c_proj"},
+    {"pre_mlp_layernorm", "ln_2"},
+    {"mlp.linear_fc1", "mlp.c_fc"},
+    {"mlp.linear_fc2", "mlp.c_proj"},
+};
+
 constexpr ModuleName kFalcon[] = {
     {"embedding.word_embeddings", "transformer.word_embeddings"},
     {"decoder.final_layernorm", "transformer.ln_f"},
@@ -118,6 +145,8 @@ constexpr ModuleName kFalconNorms[] = {
 };
 
 constexpr ModuleName kPhi[] = {
+    {"self_attention.q_layernorm", "self_attn.q_layernorm"},
+    {"self_attention.k_layernorm", "self_attn.k_layernorm"},
     {"decoder.final_layernorm", "model.final_layernorm"},
     {"self_attention.linear_proj", "self_attn.dense"},
     {"mlp.linear_fc1", "mlp.fc1"},
@@ -145,6 +174,68 @@ constexpr ModuleName kOpt[] = {
     {"mlp.linear_fc2", "fc2"},
 };
 
+constexpr ModuleName kBioGpt[] = {
+    {"embedding.word_embeddings", "biogpt.embed_tokens"},
+    {"embedding.position_embeddings", "biogpt.embed_positions"},
+    {"decoder.final_layernorm", "biogpt.layer_norm"},
+    {"output_layer", "output_projection"},
+    {"score", "score"},
+    {"input_layernorm", "self_attn_layer_norm"},
+    {"self_attention.linear_qkv", "self_attn.q_proj", queries},
+    {"self_attention.linear_qkv", "self_attn.k_proj", keys},
+    {"self_attention.linear_qkv", "self_attn.v_proj", values},
+    {"self_attention.linear_proj", "self_attn.out_proj"},
+    {"pre_mlp_layernorm", "final_layer_norm"},
+    {"mlp.linear_fc1", "fc1"},
+    {"mlp.linear_fc2", "fc2"},
+};
+
+constexpr ModuleName kPersimmon[] = {
+    {"decoder.final_layernorm", "model.final_layernorm"},
+    {"self_attention.linear_qkv", "self_attn.query_key_value"},
+    {"self_attention.q_layernorm", "self_attn.q_layernorm"},
+    {"self_attention.k_layernorm", "self_attn.k_layernorm"},
+    {"self_attention.linear_proj", "self_attn.dense"},
+    {"mlp.linear_fc1", "mlp.dense_h_to_4h"},
+    {"mlp.linear_fc2", "mlp.dense_4h_to_h"},
+};
+
+constexpr ModuleName kVaultGemma[] = {{"pre_mlp_layernorm", "pre_feedforward_layernorm"}};
+
+constexpr ModuleName kExaone[] = {
+    {"embedding.word_embeddings", "transformer.wte"},
+    {"decoder.final_layernorm", "transformer.ln_f"},
+    {"output_layer", "lm_head"},
+    {"score", "score"},
+    {"input_layernorm", "ln_1"},
+    {"self_attention.linear_qkv", "attn.attention.q_proj", queries},
+    {"self_attention.linear_qkv", "attn.attention.k_proj", keys},
+    {"self_attention.linear_qkv", "attn.attention.v_proj", values},
+    {"self_attention.linear_proj", "attn.attention.out_proj"},
+    {"pre_mlp_layernorm", "ln_2"},
+    {"mlp.linear_fc1", "mlp.c_fc_0", gate},
+    {"mlp.linear_fc1", "mlp.c_fc_1", up},
+    {"mlp.linear_fc2", "mlp.c_proj"},
+};
+
+constexpr ModuleName kInternLm2[] = {
+    {"embedding.word_embeddings", "model.tok_embeddings"},
+    {"output_layer", "output"},
+    {"input_layernorm", "attention_norm"},
+    {"self_attention.linear_qkv", "attention.wqkv"},
+    {"self_attention.linear_proj", "attention.wo"},
+    {"pre_mlp_layernorm", "ffn_norm"},
+    {"mlp.linear_fc1", "feed_forward.w1", gate},
+    {"mlp.linear_fc1", "feed_forward.w3", up},
+    {"mlp.linear_fc2", "feed_forward.w2"},
+};
+
+constexpr ModuleName kHyperClovaX[] = {
+    {"self_attention.linear_proj.post_layernorm", "post_norm1"},
+    {"pre_mlp_layernorm", "post_attention_layernorm"},
+    {"mlp.linear_fc2.post_layernorm", "post_norm2"},
+};
+
 // What decoders call modules otherwise than a Llama, which those of the same layers' names are but
 // for these.
 struct DecoderNames {
@@ -164,6 +255,14 @@ constexpr DecoderNames kDecoderNames[] = {
     {"gptj", "transformer.h.", kGptJ},
     {"falcon", "transformer.h.", kFalcon},
     {"opt", "model.decoder.layers.", kOpt},
+    {"codegen", "transformer.h.", kCodeGen},
+    {"gpt_bigcode", "transformer.h.", kGptBigCode},
+    {"biogpt", "biogpt.layers.", kBioGpt},
+    {"persimmon", kLlamaLayers, kPersimmon},
+    {"vaultgemma", kLlamaLayers, kVaultGemma},
+    {"exaone", "transformer.h.", kExaone},
+    {"internlm2", kLlamaLayers, kInternLm2},
+    {"hyperclovax", kLlamaLayers, kHyperClovaX},
 };
 
 // What latent attention has instead, as DeepSeek names it.
