@@ -1,25 +1,27 @@
-// kernels/causal_conv.h: the convolution of a Mamba-2's mixer, of each channel by itself over the
-// last `taps` tokens of its document, and its activation (arXiv:2405.21060, section 7).
+// kernels/causal_conv.h: the convolution of a Mamba-2's mixer, and of one with the gated delta
+// rule, of each channel by itself over the last `taps` tokens of its document, and its activation
+// (arXiv:2405.21060, section 7).
 //   u[t, c] = b[c] + sum_k w[c, k] x[t - (taps - 1) + k, c]      mixed[t, c] = u sigmoid(u)
-// x is the middle of `projected`; tokens in front of the document, or, without documents, of the
-// sequence, are zeros, or with a cache what the sequence had before.  That keeps the last taps - 1
-// tokens of x, the oldest first: cache [slots, taps - 1, channels].
-// Backward, with du = d_mixed sigmoid(u) (1 + u (1 - sigmoid(u))):
+// x is the part of `projected` that the shape says; tokens in front of the document, or, without
+// documents, of the sequence, are zeros, or with a cache what the sequence had before.  That keeps
+// the last taps - 1 tokens of x, the oldest first: cache [slots, taps - 1, channels]. Backward,
+// with du = d_mixed sigmoid(u) (1 + u (1 - sigmoid(u))):
 //   dx[t, c] = sum_k w[c, k] du[t + (taps - 1) - k, c]   over tokens of t's document
 //   dw[c, k] += sum_t du[t, c] x[t - (taps - 1) + k, c]      db[c] += sum_t du[t, c]
-// projected, d_projected: [tokens, shape.projected()], of which d_projected's middle alone is
-// written;  mixed, d_mixed: [tokens, channels];  w, dw: [channels, taps];  b, db: [channels];
-// first_key: [tokens] i32, where each token's document begins in its sequence, or null.
-// T: float or double.  On the GPU float, bf16 or fp16, sums in f32; dw and db are f32, or bf16 if T
-// is, and are added up over parts of the tokens that depend on the shape, and on whether addresses
-// are multiples of 16.  With one token a sequence the kernel reads w, b, slots, positions and the
-// cache before the one queued ahead of it has ended (dependent.cuh), which must not be what writes
-// them.
+// projected, d_projected: [tokens, shape.projected()], of which d_projected's part alone is
+// written;  mixed, d_mixed: [tokens, channels];  w, dw: [channels, taps];  b, db: [channels], or,
+// on the CPU, null: there is none; first_key: [tokens] i32, where each token's document begins in
+// its sequence, or null. T: float or double.  On the GPU float, bf16 or fp16, sums in f32; dw and
+// db are f32, or bf16 if T is, and are added up over parts of the tokens that depend on the shape,
+// and on whether addresses are multiples of 16.  With one token a sequence the kernel reads w, b,
+// slots, positions and the cache before the one queued ahead of it has ended (dependent.cuh), which
+// must not be what writes them.
 #pragma once
 
 #include <cstddef>
 
 #include "kernels/cuda_types.h"
+#include "kernels/delta_shape.h"
 #include "kernels/mamba_shape.h"
 
 namespace mt {
@@ -27,12 +29,12 @@ namespace mt {
 inline constexpr std::int64_t kMostTaps = 8;
 
 // ConvRows: where the rows of x lie that a token's sum is made of.
-template <class T>
+template <class T, class Shape = MambaShape>
 struct ConvRows {
   const T *cache, *projected;
   const std::int32_t* first_key;
   CacheSlots slots;
-  MambaShape s;
+  Shape s;
 
   // Where the document of a sequence's t-th token begins in it.
   constexpr std::int64_t first(std::int64_t sequence, std::int64_t t) const {
@@ -53,15 +55,15 @@ struct ConvRows {
 }  // namespace mt
 
 namespace mt::cpu {
-// The cache, unless null, is read and brought up to date.
-template <class T>
+// The cache, unless null, is read and brought up to date.  Shape: MambaShape or DeltaShape.
+template <class T, class Shape>
 void causal_conv_forward(T* mixed, T* cache, const T* projected, const T* w, const T* b,
                          const std::int32_t* first_key, const CacheSlots& slots,
-                         const MambaShape& shape);
-template <class T>
+                         const Shape& shape);
+template <class T, class Shape>
 void causal_conv_backward(T* d_projected, T* dw, T* db, const T* d_mixed, const T* projected,
                           const T* w, const T* b, const std::int32_t* first_key,
-                          const MambaShape& shape);
+                          const Shape& shape);
 }  // namespace mt::cpu
 
 namespace mt::cuda {

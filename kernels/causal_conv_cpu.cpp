@@ -13,19 +13,22 @@ namespace {
 constexpr std::int64_t kTokens = 256;
 
 // Makes u of a sequence's t-th token.
-template <class T>
-void sums(T* u, const ConvRows<T>& x, const T* w, const T* b, std::int64_t sequence,
+template <class T, class Shape>
+void sums(T* u, const ConvRows<T, Shape>& x, const T* w, const T* b, std::int64_t sequence,
           std::int64_t t) {
   const std::int64_t channels = x.s.mixed(), taps = x.s.taps;
-  std::copy_n(b, channels, u);
+  if (b != nullptr)
+    std::copy_n(b, channels, u);
+  else
+    std::fill_n(u, channels, T(0));
   for (std::int64_t k = 0; k < taps; ++k)
     if (const T* const row = x(sequence, t, taps - 1 - k))
       for (std::int64_t c = 0; c < channels; ++c) u[c] += w[c * taps + k] * row[c];
 }
 
 // The last tokens of a sequence, of those in the cache and its own, take the place of the first.
-template <class T>
-void keep(T* cache, const ConvRows<T>& x, std::int64_t sequence) {
+template <class T, class Shape>
+void keep(T* cache, const ConvRows<T, Shape>& x, std::int64_t sequence) {
   const std::int64_t kept = x.s.taps - 1, channels = x.s.mixed();
   for (std::int64_t i = 0; i < kept; ++i) {
     T* const to = cache + (x.slots.of(sequence) * kept + i) * channels;
@@ -38,12 +41,11 @@ void keep(T* cache, const ConvRows<T>& x, std::int64_t sequence) {
 
 }  // namespace
 
-template <class T>
+template <class T, class Shape>
 void causal_conv_forward(T* mixed, T* cache, const T* projected, const T* w, const T* b,
-                         const std::int32_t* first_key, const CacheSlots& slots,
-                         const MambaShape& s) {
+                         const std::int32_t* first_key, const CacheSlots& slots, const Shape& s) {
   const std::int64_t channels = s.mixed();
-  const ConvRows<T> x{cache, projected, first_key, slots, s};
+  const ConvRows<T, Shape> x{cache, projected, first_key, slots, s};
   for_blocks(s.tokens(), rows_per_block(channels), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t token = begin; token < end; ++token) {
       T* const y = mixed + token * channels;
@@ -55,13 +57,12 @@ void causal_conv_forward(T* mixed, T* cache, const T* projected, const T* w, con
   for (std::int64_t i = 0; i < s.sequences; ++i) keep(cache, x, i);
 }
 
-template <class T>
+template <class T, class Shape>
 void causal_conv_backward(T* d_projected, T* dw, T* db, const T* d_mixed, const T* projected,
-                          const T* w, const T* b, const std::int32_t* first_key,
-                          const MambaShape& s) {
+                          const T* w, const T* b, const std::int32_t* first_key, const Shape& s) {
   const std::int64_t channels = s.mixed(), of_weights = channels * s.taps,
                      blocks = (s.tokens() + kTokens - 1) / kTokens;
-  const ConvRows<T> x{nullptr, projected, first_key, {}, s};
+  const ConvRows<T, Shape> x{nullptr, projected, first_key, {}, s};
   std::vector<T> du(static_cast<std::size_t>(s.tokens() * channels)),
       part(static_cast<std::size_t>(blocks * (of_weights + channels)));  // dw and db of each block
   for_blocks(s.tokens(), kTokens, [&](std::int64_t begin, std::int64_t end) {
@@ -97,17 +98,19 @@ void causal_conv_backward(T* d_projected, T* dw, T* db, const T* d_mixed, const 
   for (std::int64_t i = 0; i < blocks; ++i) {
     const T* const part_w = part.data() + i * (of_weights + channels);
     for (std::int64_t c = 0; c < of_weights; ++c) dw[c] += part_w[c];
-    for (std::int64_t c = 0; c < channels; ++c) db[c] += part_w[of_weights + c];
+    for (std::int64_t c = 0; db != nullptr && c < channels; ++c) db[c] += part_w[of_weights + c];
   }
 }
 
-#define INSTANTIATE(T)                                                                         \
+#define INSTANTIATE(T, Shape)                                                                  \
   template void causal_conv_forward(T*, T*, const T*, const T*, const T*, const std::int32_t*, \
-                                    const CacheSlots&, const MambaShape&);                     \
+                                    const CacheSlots&, const Shape&);                          \
   template void causal_conv_backward(T*, T*, T*, const T*, const T*, const T*, const T*,       \
-                                     const std::int32_t*, const MambaShape&);
-INSTANTIATE(float)
-INSTANTIATE(double)
+                                     const std::int32_t*, const Shape&);
+INSTANTIATE(float, MambaShape)
+INSTANTIATE(double, MambaShape)
+INSTANTIATE(float, DeltaShape)
+INSTANTIATE(double, DeltaShape)
 #undef INSTANTIATE
 
 }  // namespace mt::cpu

@@ -13,6 +13,7 @@
 
 #include "nn/chunked_cross_attention.h"
 #include "nn/experts.h"
+#include "nn/gated_delta_net.h"
 #include "nn/latent_attention.h"
 #include "nn/mamba.h"
 #include "nn/mlp.h"
@@ -24,13 +25,13 @@ namespace mt {
 class Branch {
  public:
   using Module = std::variant<SelfAttention, LatentAttention, CrossAttention, ChunkedCrossAttention,
-                              Mlp, ParallelBlock, Experts, Mamba>;
+                              Mlp, ParallelBlock, Experts, Mamba, GatedDeltaNet>;
   struct Saved {
     Tensor normed;  // empty: the backward makes it again
     Norm::Saved norm;
     std::variant<std::monostate, SelfAttention::Saved, LatentAttention::Saved,
                  CrossAttention::Saved, ChunkedCrossAttention::Saved, Mlp::Saved,
-                 ParallelBlock::Saved, Experts::Saved, Mamba::Saved>
+                 ParallelBlock::Saved, Experts::Saved, Mamba::Saved, GatedDeltaNet::Saved>
         module;
     Tensor made;  // by the module, for the norm behind it
     Norm::Saved post;

@@ -1,6 +1,7 @@
 #include "nn/self_attention.h"
 
 #include "nn/context_parallel.h"
+#include "ops/delta.h"
 #include "ops/ops.h"
 
 namespace mt {
@@ -47,6 +48,9 @@ static Tensor joined(const Tensor& heads) {
   return heads.reshape({shape[0], shape[1] * shape[2]});
 }
 
+// Of queries and their gates.
+static Shape with_gates(const Shape& heads) { return {heads[0], 2 * heads[1], heads[2]}; }
+
 // y = rope(norm(x)): of queries or of keys; without a norm y is x.
 void SelfAttention::norm_and_turn(Step& s, Tensor y, const std::optional<Norm>& norm, Tensor x,
                                   Norm::Saved* saved) const {
@@ -85,17 +89,24 @@ SelfAttention::Saved SelfAttention::project(Step& s, ConstTensor x, const Saved*
   heads.v = room(heads.k.shape());
   made.q.x = norms_.q ? room(heads.q.shape()) : heads.q;
   made.k.x = norms_.k ? room(heads.k.shape()) : heads.k;
+  if (options_.gated) made.gate = room(heads.q.shape());
   const ArenaScope scope(s.layer);
   const Tensor qkv = s.scratch(rows);
   qkv_.forward(s, qkv, x, norm);
-  qkv_split(made.q.x, made.k.x, heads.v, qkv, s.stream);
+  if (options_.gated) {
+    const Tensor both = s.scratch(with_gates(heads.q.shape()));
+    qkv_split(both, made.k.x, heads.v, qkv, s.stream);
+    split_gates(made.q.x, made.gate, both, core.kv_heads, s.stream);
+  } else {
+    qkv_split(made.q.x, made.k.x, heads.v, qkv, s.stream);
+  }
   norm_and_turn(s, heads.q, norms_.q, made.q.x, saved ? &made.q.norm : nullptr);
   norm_and_turn(s, heads.k, norms_.k, made.k.x, saved ? &made.k.norm : nullptr);
   return made;
 }
 
 // Returns the gradient of the projection's rows, which its weight gradient reads.
-Tensor SelfAttention::projection_gradient(Step& s, ConstTensor d_o,
+Tensor SelfAttention::projection_gradient(Step& s, ConstTensor d_o, const Tensor& d_gate,
                                           const AttentionCore::Saved& found, const Saved& v,
                                           const Keys& keys) const {
   const Shape rows{s.tokens.count(), qkv_.out_features()};
@@ -111,7 +122,13 @@ Tensor SelfAttention::projection_gradient(Step& s, ConstTensor d_o,
   const Tensor dq = norm_and_turn_backward(s, d.q, norms_.q, v.q);
   const Tensor dk = norm_and_turn_backward(s, d.k, norms_.k, v.k);
   const Tensor dqkv = s.gradient(rows);
-  qkv_merge(dqkv, dq, dk, d.v, s.stream);
+  if (options_.gated) {
+    const Tensor both = s.scratch(with_gates(dq.shape()));
+    merge_gates(both, dq, d_gate, options_.core.kv_heads, s.stream);
+    qkv_merge(dqkv, both, dk, d.v, s.stream);
+  } else {
+    qkv_merge(dqkv, dq, dk, d.v, s.stream);
+  }
   return dqkv;
 }
 
@@ -121,7 +138,10 @@ void SelfAttention::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor
   Saved made = project(s, x, saved, norm);
   const Tensor o = core_.forward(s, made.heads, keys(s), saved ? &made.core : nullptr);
   if (saved) *saved = made;
-  if (y) proj_.forward_add(s, y, residual, joined(o), hidden_dropout(s), ahead);
+  if (!y) return;
+  const Tensor gated = options_.gated ? s.scratch(o.shape()) : o;
+  if (options_.gated) output_gate_forward(gated, o, made.gate, s.stream);
+  proj_.forward_add(s, y, residual, joined(gated), hidden_dropout(s), ahead);
 }
 
 void SelfAttention::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x,
@@ -131,10 +151,14 @@ void SelfAttention::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x,
   const Keys seen = keys(s);
   const AttentionCore::Saved found = core_.found(s, v.heads, seen, v.core);
   const Tensor d_o = s.scratch(found.o.shape());
-  proj_.backward(s, joined(d_o), dout, joined(found.o));
+  const Tensor gated = options_.gated ? s.gradient(found.o.shape()) : found.o,
+               d_gate = options_.gated ? s.scratch(d_o.shape()) : Tensor();
+  if (options_.gated) output_gate_forward(gated, found.o, v.gate, s.stream);
+  proj_.backward(s, joined(d_o), dout, joined(gated));
+  if (options_.gated) output_gate_backward(d_o, d_gate, d_o, found.o, v.gate, s.stream);
   if (options_.bias && options_.bias->is_trainable())
     options_.bias->backward(s, core_.bias_gradient(s, d_o, found, v.heads, seen));
-  qkv_.backward(s, dx, projection_gradient(s, d_o, found, v, seen), x);
+  qkv_.backward(s, dx, projection_gradient(s, d_o, d_gate, found, v, seen), x);
 }
 
 }  // namespace mt

@@ -1,12 +1,13 @@
 // SelfAttention: attention of tokens to tokens of their own sequence, with grouped queries, and the
 // residual around it.
 //   y = residual + dropout(W_o attend(turn(norm(W_qkv x))) + b_o), where residual may be empty
-// x, y, residual: [rows, hidden_size].  The norms are of each head's channels, or of all heads'
-// together, of queries and of keys.  A bias of relative positions may be added to the scores.  With
-// a past in the Step, keys and values of the tokens before come from its cache, and those of x are
-// put there, at the Step's positions.  The Step's first_key parts the documents of a sequence.
-// Without a past, rotary positions are those in the sequence, whatever the Step's positions are, as
-// in Megatron.
+// x, y, residual: [rows, hidden_size].  With a gate, what W_o reads is attend(...) sigmoid(g),
+// where W_qkv makes g, too (kernels/output_gate.h).  The norms are of each head's channels, or of
+// all heads' together, of queries and of keys.  A bias of relative positions may be added to the
+// scores.  With a past in the Step, keys and values of the tokens before come from its cache, and
+// those of x are put there, at the Step's positions.  The Step's first_key parts the documents of a
+// sequence. Without a past, rotary positions are those in the sequence, whatever the Step's
+// positions are, as in Megatron.
 #pragma once
 
 #include <optional>
@@ -28,6 +29,7 @@ class SelfAttention {
     bool rotary_interleaved = false;
     double rotary_magnitude = 1;  // kernels/rope.h
     bool norms_of_all = false;    // the norms are of all heads together
+    bool gated = false;
     std::optional<RelativeBias> bias = {};
   };
   struct HeadNorms {  // both or none
@@ -41,6 +43,7 @@ class SelfAttention {
   struct Saved {
     Qkv heads;  // as the core reads them
     Raw q, k;   // of heads that are not packed
+    Tensor gate;
     AttentionCore::Saved core;
   };
   SelfAttention(Linear qkv, Linear proj, const Options& options, const HeadNorms& norms = {})
@@ -57,12 +60,13 @@ class SelfAttention {
  private:
   Keys keys(Step& s) const;  // with their bias in `layer`
   // Whether queries, keys and values stay where the projection puts them.
-  bool packed(const Step& s) const { return !norms_.q && core_.takes_packed(s); }
+  bool packed(const Step& s) const { return !norms_.q && !options_.gated && core_.takes_packed(s); }
   Dropout hidden_dropout(const Step& s) const;
   Tensor all_heads(const Tensor& rows) const;
   Saved project(Step& s, ConstTensor x, const Saved* saved, const Norm* norm) const;
-  Tensor projection_gradient(Step& s, ConstTensor d_o, const AttentionCore::Saved& found,
-                             const Saved& saved, const Keys& keys) const;
+  Tensor projection_gradient(Step& s, ConstTensor d_o, const Tensor& d_gate,
+                             const AttentionCore::Saved& found, const Saved& saved,
+                             const Keys& keys) const;
   void turn(Step& s, Tensor x, bool inverse) const;
   void norm_and_turn(Step& s, Tensor y, const std::optional<Norm>& norm, Tensor x,
                      Norm::Saved* saved) const;

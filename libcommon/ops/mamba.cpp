@@ -15,13 +15,6 @@ void check_rows(const char* operation, const char* name, const ConstTensor& rows
   check_shape(operation, name, rows, {s.tokens(), width});
 }
 
-CacheSlots slots_of(const SequencePast& past) {
-  if (!past.cache) return {};
-  return {.positions = past.positions.as<std::int32_t>(),
-          .slots = or_null<std::int32_t>(past.slots),
-          .slot = past.slot};
-}
-
 template <class T>
 T* cache_of(const SequencePast& past) {
   return past.cache ? past.cache.as<T>() : nullptr;
@@ -74,7 +67,7 @@ void causal_conv_forward(Tensor mixed, ConstTensor projected, ConstTensor w, Con
   check_shape(kName, "b", b, {s.mixed()});
   if (s.taps < 1 || s.taps > kMostTaps || w.numel() != s.mixed() * s.taps)
     fail(Exit::internal, kName, ": w is ", w.shape(), " of ", s.taps, " taps");
-  const CacheSlots slots = slots_of(past);
+  const CacheSlots slots = past.places();
   dispatch(
       Family::attention, projected, {.bytes = 2.0 * static_cast<double>(mixed.bytes())}, stream,
       [&]<class T>() {
@@ -125,7 +118,7 @@ void chunk_scan_forward(Tensor y, ConstTensor mixed, ConstTensor projected,
   check_rows(kName, "mixed", mixed, s.mixed(), s);
   check_rows(kName, "projected", projected, s.projected(), s);
   check_heads(kName, params, s);
-  const CacheSlots slots = slots_of(past);
+  const CacheSlots slots = past.places();
   void* const work = gpu_work(mixed, stream, [&] { return cuda::chunk_scan_work(s); });
   dispatch(
       Family::attention, mixed,

@@ -20,6 +20,13 @@ struct SequencePast {
   ConstTensor slots = {};
   std::int64_t slot = 0;
   ConstTensor ahead = {};
+
+  CacheSlots places() const {
+    if (!cache) return {};
+    return {.positions = positions.as<std::int32_t>(),
+            .slots = slots ? slots.as<std::int32_t>() : nullptr,
+            .slot = slot};
+  }
 };
 
 // w: [channels, taps] or [channels, 1, taps].

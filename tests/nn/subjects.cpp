@@ -2,6 +2,7 @@
 #include "nn/bert_heads.h"
 #include "nn/cross_attention.h"
 #include "nn/embedding.h"
+#include "nn/gated_delta_net.h"
 #include "nn/latent_attention.h"
 #include "nn/linear.h"
 #include "nn/lm_head.h"
@@ -152,6 +153,7 @@ struct AttentionForm {
   double softcap = 0, magnitude = 1;
   bool norms_of_all = false;
   bool sink = false, sink_of_zeros = false;
+  bool gated = false;
 };
 
 ConstTensor inv_freq(std::int64_t rotary_dim) {
@@ -180,7 +182,8 @@ HeadSink sink(ParamTable& table, const AttentionForm& f) {
 }
 
 SelfAttention attention(ParamTable& table, const AttentionForm& f) {
-  return {linear(table, "qkv", (f.heads + 2 * f.kv_heads) * f.head_dim, kHidden, f.qkv_bias),
+  const std::int64_t queries = (f.gated ? 2 : 1) * f.heads;
+  return {linear(table, "qkv", (queries + 2 * f.kv_heads) * f.head_dim, kHidden, f.qkv_bias),
           linear(table, "proj", kHidden, f.heads * f.head_dim, f.proj_bias),
           {.core = {.layer = 3,
                     .heads = f.heads,
@@ -196,6 +199,7 @@ SelfAttention attention(ParamTable& table, const AttentionForm& f) {
            .rotary_interleaved = f.rotary_interleaved,
            .rotary_magnitude = f.magnitude,
            .norms_of_all = f.norms_of_all,
+           .gated = f.gated,
            .bias = relative_bias(table, f)},
           head_norms(table, f)};
 }
@@ -387,6 +391,35 @@ NamedSubject of_mamba(const std::string& name, std::int64_t document, double dro
             return std::make_unique<WithResidual<Mamba>>([&](Subject& subject) {
               subject.sizes.document = document;
               return mamba(subject.table, dropout);
+            });
+          }};
+}
+
+// Of four value heads over two of keys.
+GatedDeltaNet gated_delta_net(ParamTable& table, double dropout) {
+  const DeltaShape shape{.key_heads = 2, .value_heads = 4, .key_dim = 3, .value_dim = 2, .taps = 3};
+  const auto add = [&](const char* name, const Shape& of) {
+    return &table.add({.place = {.module = name, .param = "weight"}, .shape = of});
+  };
+  const Linear in = linear(table, "in", shape.projected(), kHidden, false);
+  return {in,
+          linear(table, "out", kHidden, shape.values(), false),
+          {.conv_weight = add("conv", {shape.mixed(), 1, shape.taps}),
+           .dt_bias = add("dt_bias", {shape.value_heads}),
+           .a_log = add("A_log", {shape.value_heads}),
+           .norm = add("norm", {shape.value_dim})},
+          {.shape = shape,
+           .layer = 3,
+           .norm = {.eps = 1e-5, .zero_centered = dropout > 0},
+           .hidden_dropout = dropout}};
+}
+
+NamedSubject of_gated_delta_net(const std::string& name, std::int64_t document,
+                                double dropout = 0) {
+  return {name, [=] {
+            return std::make_unique<WithResidual<GatedDeltaNet>>([&](Subject& subject) {
+              subject.sizes.document = document;
+              return gated_delta_net(subject.table, dropout);
             });
           }};
 }
@@ -753,6 +786,17 @@ std::vector<NamedSubject> all_subjects() {
       of_mamba("mamba", 0),
       of_mamba("mamba_of_documents", 2),
       of_mamba("mamba_with_dropout", 0, 0.3),
+      of_gated_delta_net("gated_delta_net", 0),
+      of_gated_delta_net("gated_delta_net_of_documents", 2),
+      of_gated_delta_net("gated_delta_net_with_dropout", 0, 0.3),
+      of_attention("gated_attention", {.heads = 4, .gated = true}),
+      of_attention("recomputed_gated_attention_with_norms_and_dropout",
+                   {.heads = 4,
+                    .rotary_dim = 4,
+                    .dropout = 0.3,
+                    .recompute = true,
+                    .head_norms = NormKind::rms,
+                    .gated = true}),
       plain<Branch>("attention_branch_with_dropout", kHidden, kHidden,
                     branch_with(NormKind::layer, with_dropout({}))),
       plain<Branch>("mlp_branch_with_dropout", kHidden, kHidden,
