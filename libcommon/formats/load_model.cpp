@@ -157,6 +157,10 @@ LoadedModel load_model(const std::string& path, const TokenizerOptions& tokenize
   const ModelConfig& config = source->config();
   if (std::ranges::find(use.families, config.family) == use.families.end())
     fail(Exit::bad_config, source->path(), ": is ", name_of(config.family), ", ", use.others);
+  if (const char* const flag = config.setting_of_cpus();
+      flag != nullptr && compute.device() == Device::cuda)
+    fail(Exit::unavailable, source->path(), ": has ", flag,
+         ", for which GPUs have no kernels; see --device cpu");
   if (options.further && *options.further != config.mtp_num_layers)
     fail(Exit::bad_config, source->path(), ": has ", config.mtp_num_layers,
          " layers that predict further tokens, expected ", *options.further);

@@ -33,10 +33,12 @@ Makers makers_of(const ModelConfig& c, const Param& row) {
     makers.params = {"weight", "bias"};
     for (std::int64_t j = 0; j < channels; ++j) take(channels + j);
   } else if (module == "self_attention.linear_proj" && c.kv_heads() == c.num_attention_heads) {
-    makers.module = "self_attention.linear_qkv";  // of each head the query, the key, the value
+    // Of each head the query, the gate, if it has one, the key, the value.
+    makers.module = "self_attention.linear_qkv";
     makers.params = {"weight", "bias"};
-    const std::int64_t width = c.head_dim();
-    for (std::int64_t j = 0; j < channels; ++j) take(j / width * 3 * width + 2 * width + j % width);
+    const std::int64_t width = c.head_dim(), parts = c.attention_output_gate ? 4 : 3;
+    for (std::int64_t j = 0; j < channels; ++j)
+      take((j / width * parts + parts - 1) * width + j % width);
   }
   return makers;
 }

@@ -35,7 +35,8 @@ static ModelConfig hybrid_of(const ModelSource& gpt, const TranslateOptions& opt
   ModelConfig config = gpt.config();
   constexpr const char* kOption = "--hybrid-layer-pattern ";
   if ((config.family != ModelFamily::gpt && config.family != ModelFamily::mixtral) ||
-      config.has_adapters() || config.has_task_head() || config.mtp_num_layers > 0)
+      config.has_adapters() || config.has_task_head() || config.mtp_num_layers > 0 ||
+      config.may_have_linear_layers())
     fail(Exit::bad_config, kOption, options.pattern, ": ", gpt.path(),
          " is no GPT that becomes a hybrid");
   const std::string& pattern = options.pattern;

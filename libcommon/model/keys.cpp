@@ -17,6 +17,7 @@ struct NormModule {
 constexpr NormModule kNorms[] = {
     {"self_attention.linear_qkv", "input_layernorm"},
     {"mlp.linear_fc1", "pre_mlp_layernorm"},
+    {"self_attention.in_proj", "input_layernorm"},
     {"self_attention.linear_q_up_proj", "self_attention.q_layernorm"},
     {"self_attention.linear_kv_up_proj", "self_attention.kv_layernorm"}};
 struct NormParam {

@@ -16,7 +16,7 @@ namespace mt {
 // The kinds of branches: each is defined in its module's file in model/layers, and named here
 // alone.
 extern const BranchKind kAttention, kLatentAttention, kCrossAttention, kChunkedCrossAttention,
-    kEncodingCrossAttention, kMamba, kMlp, kParallelBlock, kExperts;
+    kEncodingCrossAttention, kGatedDelta, kMamba, kMlp, kParallelBlock, kExperts;
 
 constexpr std::array kOfPatterns = {&kMamba, &kAttention, &kMlp, &kExperts, &kLatentAttention};
 
@@ -33,8 +33,10 @@ static const BranchKind* kind_of(char letter) {
 }
 
 static std::vector<const BranchKind*> decoder_branches(const ModelConfig& c, std::int64_t layer,
-                                                       bool has_experts) {
-  const BranchKind* const attention = c.multi_latent_attention ? &kLatentAttention : &kAttention;
+                                                       bool has_experts, bool is_linear) {
+  const BranchKind* const attention = is_linear                  ? &kGatedDelta
+                                      : c.multi_latent_attention ? &kLatentAttention
+                                                                 : &kAttention;
   switch (c.family) {
     case ModelFamily::gpt:
       if (c.parallel_block) return {&kParallelBlock};
@@ -77,13 +79,16 @@ std::vector<LayerPlan> layers_of(const ModelConfig& c) {
   const char* const stack = c.family == ModelFamily::bert    ? "encoder"
                             : c.family == ModelFamily::llava ? "language_model.decoder"
                                                              : "decoder";
-  // No two of a hybrid's or a Retro's layers need be alike, nor where some have experts.
-  const bool stacked =
-      c.family != ModelFamily::mamba && c.family != ModelFamily::retro && c.moe_layer_freq == "1";
-  const std::vector<bool> experts = c.experts_of_layers(c.num_layers);
-  for (std::int64_t i = 0; i < c.num_layers; ++i)
-    layers.push_back(
-        {stack, i, decoder_branches(c, i, experts[static_cast<std::size_t>(i)]), stacked});
+  // No two of a hybrid's or a Retro's layers need be alike, nor where some have experts or the
+  // gated delta rule.
+  const bool stacked = c.family != ModelFamily::mamba && c.family != ModelFamily::retro &&
+                       c.moe_layer_freq == "1" && !c.may_have_linear_layers();
+  const std::vector<bool> experts = c.experts_of_layers(c.num_layers),
+                          linear = c.linear_layers(c.num_layers);
+  for (std::int64_t i = 0; i < c.num_layers; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    layers.push_back({stack, i, decoder_branches(c, i, experts[at], linear[at]), stacked});
+  }
   return layers;
 }
 

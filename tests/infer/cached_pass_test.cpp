@@ -57,14 +57,16 @@ std::string name_of_model(const testing::TestParamInfo<ModelConfig (*)()>& which
   return which.param == small_gpt2            ? "Gpt2"
          : which.param == small_llama         ? "Llama"
          : which.param == small_hybrid        ? "Hybrid"
+         : which.param == small_delta         ? "Delta"
          : which.param == small_latent        ? "Latent"
          : which.param == small_latent_hybrid ? "LatentHybrid"
          : which.param == small_wide_latent   ? "WideLatent"
                                               : "Mixture";
 }
 INSTANTIATE_TEST_SUITE_P(Models, CachedPassOf,
-                         testing::Values(small_gpt2, small_llama, small_hybrid, small_mixture,
-                                         small_latent, small_latent_hybrid, small_wide_latent),
+                         testing::Values(small_gpt2, small_llama, small_hybrid, small_delta,
+                                         small_mixture, small_latent, small_latent_hybrid,
+                                         small_wide_latent),
                          name_of_model);
 
 // In single precision: the cache is within rounding of none.
@@ -85,8 +87,8 @@ TEST(CachedPass, CachedEqualsUncachedInSinglePrecision) {
 
 // A sequence gets the same bits alone and beside others of other lengths, on any number of threads.
 TEST(CachedPass, SequencesDoNotNoticeEachOther) {
-  for (ModelConfig config :
-       {small_gpt2(), small_llama(), small_hybrid(), small_mixture(), small_latent()}) {
+  for (ModelConfig config : {small_gpt2(), small_llama(), small_hybrid(), small_delta(),
+                             small_mixture(), small_latent()}) {
     config.hidden_size = 48;
     config.max_position_embeddings = 40;
     const auto model = make_gpt(config, DType::f32);
@@ -123,7 +125,8 @@ TEST(CachedPass, SequencesDoNotNoticeEachOther) {
 // Pages are made for what comes, and what lies in them, and states, move as the cache grows: no bit
 // changes.
 class CacheOf : public testing::TestWithParam<ModelConfig (*)()> {};
-INSTANTIATE_TEST_SUITE_P(Models, CacheOf, testing::Values(small_llama, small_hybrid, small_latent),
+INSTANTIATE_TEST_SUITE_P(Models, CacheOf,
+                         testing::Values(small_llama, small_hybrid, small_delta, small_latent),
                          name_of_model);
 
 TEST_P(CacheOf, Grows) {

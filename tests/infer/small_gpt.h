@@ -45,6 +45,21 @@ inline ModelConfig small_hybrid() {
   return config;
 }
 
+// With the gated delta rule between layers whose attention has a gate.
+inline ModelConfig small_delta() {
+  ModelConfig config = small_llama();
+  config.num_layers = 3;
+  config.attention_output_gate = config.apply_layernorm_1p = config.qk_layernorm = true;
+  config.experimental_attention_variant = kGatedDeltaNet;
+  config.linear_attention_freq = "[1,0,1]";
+  config.linear_conv_kernel_dim = 3;
+  config.linear_key_head_dim = 5;
+  config.linear_value_head_dim = 7;
+  config.linear_num_key_heads = 4;
+  config.linear_num_value_heads = 8;
+  return config;
+}
+
 // With experts as layers of their own.
 inline ModelConfig small_mixture() {
   ModelConfig config = small_hybrid();

@@ -37,6 +37,7 @@ std::vector<Shared> shared_models() {
                              {"Llama", small_llama()},
                              {"Capped", capped},
                              {"Hybrid", small_hybrid()},
+                             {"Delta", small_delta()},
                              {"Latent", small_latent()},
                              {"WideLatent", small_wide_latent()},
                              {"LatentHeads", latent_heads},
@@ -75,7 +76,8 @@ INSTANTIATE_TEST_SUITE_P(Models, TensorEngine, testing::ValuesIn(shared_models()
 
 TEST_P(TensorEngine, LikeliestTokens) {
   const std::vector<Request> requests = random_requests(12, 1);
-  const bool has_states = GetParam().config.family == ModelFamily::mamba;
+  const bool has_states =
+      GetParam().config.family == ModelFamily::mamba || GetParam().config.may_have_linear_layers();
   for (const EngineLimits& limits :
        {EngineLimits{.max_requests = 5, .cache_tokens = 3 * kTokens},
         EngineLimits{.max_requests = 12, .draft_tokens = has_states ? 0 : 4}}) {

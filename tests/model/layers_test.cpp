@@ -52,6 +52,11 @@ TEST(Layers, OfEveryFamily) {
   EXPECT_EQ(text_of(layers_of(hybrid)), "decoder: M E + - E");
   EXPECT_EQ(text_of(further_layers_of(hybrid)), "mtp: + E M");
   EXPECT_EQ(text_of(further_layers_of(of(ModelFamily::mixtral, 2))), "mtp: *E");
+  ModelConfig rules = of(ModelFamily::mixtral, 4);
+  rules.experimental_attention_variant = kGatedDeltaNet;
+  rules.linear_attention_freq = "3";
+  EXPECT_EQ(text_of(layers_of(rules)), "decoder: GE GE *E GE");
+  for (const LayerPlan& layer : layers_of(rules)) EXPECT_FALSE(layer.stacked);
   ModelConfig t5 = of(ModelFamily::t5, 3);
   t5.encoder_num_layers = 2;
   EXPECT_EQ(text_of(layers_of(t5)), "encoder: *- *-decoder: *x- *x- *x-");

@@ -21,7 +21,20 @@
 
 namespace mt {
 
-enum class Style { gpt, llama, gemma, command, bert, t5, experts, hybrid, mixture, retro, latent };
+enum class Style {
+  gpt,
+  llama,
+  gemma,
+  command,
+  bert,
+  t5,
+  experts,
+  hybrid,
+  mixture,
+  retro,
+  latent,
+  delta
+};
 
 // A run; sizes that it does not name are 1.
 struct TrainedLayout {
@@ -58,8 +71,9 @@ struct TrainedLayout {
                   : style == Style::hybrid  ? "hybrid"
                   : style == Style::mixture ? "mixture"
                   : style == Style::latent  ? "latent"
+                  : style == Style::delta   ? "delta"
                                             : concat(style == Style::t5 ? "t5_" : "retro_",
-                                                    std::string_view(positions).substr(0, 4)),
+                                                   std::string_view(positions).substr(0, 4)),
                   tied ? "_tied" : "_untied", num_layers == 2 ? "" : concat("_l", num_layers),
                   hidden_size == 32 ? "" : concat("_h", hidden_size),
                   seq_length == 16 ? "" : concat("_s", seq_length),
@@ -150,7 +164,7 @@ class Layouts : public Training, public testing::WithParamInterface<TrainedLayou
     o.model.init_method_std = 0.1;  // so that every gradient counts
     if (layout.style == Style::llama || layout.style == Style::gemma ||
         layout.style == Style::command || layout.style == Style::experts ||
-        layout.style == Style::latent) {
+        layout.style == Style::latent || layout.style == Style::delta) {
       o.model.position_embedding_type = "rope";
       o.model.normalization = "RMSNorm";
       o.model.swiglu = true;
@@ -161,6 +175,7 @@ class Layouts : public Training, public testing::WithParamInterface<TrainedLayou
       if (layout.style == Style::gemma) make_gemma(o.model);
       if (layout.style == Style::command) make_command(o.model);
       if (layout.style == Style::latent) make_latent(o.model, layout.tied);
+      if (layout.style == Style::delta) make_delta(o.model, layout);
     } else {
       o.model.label_smoothing = 0.1;
     }
@@ -286,6 +301,26 @@ class Layouts : public Training, public testing::WithParamInterface<TrainedLayou
     c.parallel_block = c.rotary_interleaved = true;
     c.no_rope_freq = {2};
     c.logit_scale = 0.3;
+  }
+
+  // The gated delta rule, and attention that has a gate, in front of MLPs or experts.
+  static void make_delta(ModelConfig& c, const TrainedLayout& layout) {
+    c.attention_output_gate = c.apply_layernorm_1p = true;
+    c.rotary_percent = 0.5;
+    c.norm_epsilon = 1e-3;  // a first token's query may read nearly nothing, which a norm blows up
+    c.experimental_attention_variant = kGatedDeltaNet;
+    c.linear_attention_freq = layout.num_layers == 4 ? "[1,1,0,1]" : "2";
+    c.linear_conv_kernel_dim = 3;
+    c.linear_key_head_dim = 6;
+    c.linear_value_head_dim = 10;
+    c.linear_num_key_heads = 4;
+    c.linear_num_value_heads = 8;
+    if (layout.tied) return;
+    c.family = ModelFamily::mixtral;
+    c.num_experts = 4;
+    c.moe_aux_loss_coeff = {0.1};
+    c.moe_shared_expert_intermediate_size = 24;
+    c.moe_shared_expert_gate = true;
   }
 
   // Latents, of queries, too, or in front of experts.

@@ -1,4 +1,5 @@
-// Hybrids of Mamba layers and others, in all layouts that they have, against one rank.
+// Hybrids of Mamba layers and others, and models with the gated delta rule, in all layouts that
+// they have, against one rank.
 #include "tests/train/layouts.h"
 
 namespace mt {
@@ -93,6 +94,24 @@ class MambaLayouts : public Layouts {};
 INSTANTIATE_TEST_SUITE_P(All, MambaLayouts, in_this_run(hybrid_layouts()), name_of_layout);
 
 TEST_P(MambaLayouts, AsOneRank) { expect_as_one_rank(); }
+
+// But for contexts, which the rule cannot share; with experts matrices are shared by rows.
+std::vector<TrainedLayout> delta_layouts() {
+  std::vector<TrainedLayout> all;
+  for (TrainedLayout layout : hybrid_layouts()) {
+    if (layout.parallel.context_parallel_size > 1) continue;
+    layout.style = Style::delta;
+    if (!layout.tied && layout.parallel.tensor_model_parallel_size > 1)
+      layout.parallel.sequence_parallel = true;
+    all.push_back(layout);
+  }
+  return all;
+}
+
+class DeltaLayouts : public Layouts {};
+INSTANTIATE_TEST_SUITE_P(All, DeltaLayouts, in_this_run(delta_layouts()), name_of_layout);
+
+TEST_P(DeltaLayouts, AsOneRank) { expect_as_one_rank(); }
 
 }  // namespace
 }  // namespace mt

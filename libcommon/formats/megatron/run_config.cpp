@@ -35,8 +35,6 @@ const std::vector<Usual>& usual_settings() {
   static const std::vector<Usual> usual = {{"softmax_scale", {}},
                                            {"softmax_type", "vanilla"},
                                            {"heterogeneous_block_specs", false},
-                                           {"experimental_attention_variant", {}},
-                                           {"linear_attention_freq", {}},
                                            {"moe_router_pre_softmax", false},
                                            {"moe_router_score_function", "softmax"},
                                            {"moe_router_num_groups", {}},

@@ -52,7 +52,9 @@ class ArgsWriter {
     else if (arg == "kv_channels")
       set(arg, c_.multi_latent_attention ? c_.hidden_size / c_.num_attention_heads : c_.head_dim());
     else if (arg == "moe_layer_freq")
-      set(arg, layer_freq());
+      set(arg, layer_freq(c_.moe_layer_freq, c_.experts_of_layers(c_.num_layers)));
+    else if (arg == "linear_attention_freq" && c_.may_have_linear_layers())
+      set(arg, layer_freq(c_.linear_attention_freq, c_.linear_layers(c_.num_layers)));
     else if (arg == "moe_ffn_hidden_size")
       set(arg, c_.expert_ffn());
     else if (arg == "window_size")
@@ -86,11 +88,10 @@ class ArgsWriter {
   }
 
   // A number, or a list of each layer's 0 or 1.
-  PyValue layer_freq() const {
-    if (c_.moe_layer_freq.front() != '[') return std::stoll(c_.moe_layer_freq);
+  static PyValue layer_freq(const std::string& freq, const std::vector<bool>& of_layers) {
+    if (freq.front() != '[') return std::stoll(freq);
     std::vector<PyValue> layers;
-    for (const bool has : c_.experts_of_layers(c_.num_layers))
-      layers.emplace_back(std::int64_t{has});
+    for (const bool has : of_layers) layers.emplace_back(std::int64_t{has});
     return PyValue::list(std::move(layers));
   }
 
@@ -218,6 +219,8 @@ class ArgsReader {
     read_yarn(c);
     // Megatron's args say of every model what latents it would have, and what losses.
     if (!c.multi_latent_attention) static_cast<LatentConfig&>(c) = {};
+    // And what mixers with a delta rule.
+    if (!c.may_have_linear_layers()) static_cast<DeltaConfig&>(c) = {};
     // Nor has it to have a QKV projection for them to say that this has the others' bias.
     if (c.multi_latent_attention && c.add_bias_linear) c.add_qkv_bias = false;
     if (c.mtp_num_layers == 0) static_cast<MtpConfig&>(c) = {};
@@ -236,7 +239,7 @@ class ArgsReader {
   void refuse_others(ModelFamily family) const {
     if (family == ModelFamily::gpt)
       for (const char* name : {"num_experts", "is_hybrid_model"}) refuse(name);
-    for (const char* name : {"qk_l2_norm", "attention_output_gate", "use_mup"}) refuse(name);
+    for (const char* name : {"qk_l2_norm", "use_mup"}) refuse(name);
   }
 
  private:
@@ -249,9 +252,10 @@ class ArgsReader {
   static void read(const PyValue& v, const std::string& path, double& value) {
     value = v.as_real(path);
   }
-  // A text, the tuple of --window-size, or the number or list of --moe-layer-freq.
+  // A text, the tuple of --window-size, or the number or list of --moe-layer-freq and another.
   static void read(const PyValue& v, const std::string& path, std::string& value) {
-    if (path.ends_with(".moe_layer_freq")) return read_layer_freq(v, path, value);
+    if (path.ends_with(".moe_layer_freq") || path.ends_with(".linear_attention_freq"))
+      return read_layer_freq(v, path, value);
     if (!path.ends_with(".window_size")) return void(value = v.as_string(path));
     std::vector<std::int64_t> window;
     read(v, path, window);

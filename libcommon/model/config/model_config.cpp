@@ -120,6 +120,27 @@ void check_norms(const ModelConfig& c, std::int64_t ranks) {
          "--residual-mult");
 }
 
+// Where a layer has the gated delta rule, or attention a gate.
+void check_delta(const ModelConfig& c) {
+  const char* const flag = c.setting_of_cpus();
+  if (flag == nullptr) return;
+  if (c.family != ModelFamily::gpt && c.family != ModelFamily::mixtral)
+    fail(Exit::bad_config, flag, ": of a GPT, with or without experts");
+  const char* const other = c.multi_latent_attention ? "--multi-latent-attention"
+                            : c.parallel_block       ? "--parallel-block"
+                            : c.has_adapters()       ? "--lora-rank"
+                            : c.mtp_num_layers > 0   ? "--mtp-num-layers"
+                                                     : nullptr;
+  if (other != nullptr) fail(Exit::bad_config, other, ": not with ", flag);
+  if (!c.may_have_linear_layers()) return;
+  if (c.normalization != "RMSNorm" || !c.norm_weight)
+    fail(Exit::bad_config, flag, ": needs --normalization RMSNorm");
+  if (!c.swiglu) fail(Exit::bad_config, flag, ": needs --swiglu");
+  if (!c.pre_layernorm || c.residual_of_norm)
+    fail(Exit::bad_config, c.pre_layernorm ? "--residual-of-norm" : "--no-pre-layernorm",
+         ": not with ", flag);
+}
+
 // Latent attention makes its heads, turns them and scales their scores in its own way.
 void check_latent(const ModelConfig& c) {
   c.LatentConfig::check();
@@ -380,6 +401,8 @@ void ModelConfig::add_to(CommandLine& cl) {
   for (const Section section : {Section::sizes, Section::model, Section::padding}) declare(section);
   cl.section("Layers of some families");
   declare(Section::layers);
+  cl.section("Gated delta rule");
+  declare(Section::rules);
   cl.section("Latent attention");
   declare(Section::latents);
   cl.section("Positions and windows");
@@ -436,6 +459,8 @@ void ModelConfig::complete(int tensor_ranks) {
   const bool is_gpt = family == ModelFamily::gpt || family == ModelFamily::llava;  // or has one
   if (const char* const flag = later_setting(but); flag != nullptr && !is_gpt)
     fail(Exit::bad_config, flag, ": of a GPT alone");
+  complete_delta(num_layers, tensor_ranks);
+  check_delta(*this);
   check_mtp(*this);
   if (family == ModelFamily::bert) check_bert(*this);
   if (family == ModelFamily::biencoder) complete_biencoder(*this);

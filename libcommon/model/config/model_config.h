@@ -17,6 +17,7 @@
 #include "model/config/adapter_config.h"
 #include "model/config/attention_config.h"
 #include "model/config/biencoder_config.h"
+#include "model/config/delta_config.h"
 #include "model/config/encoder_config.h"
 #include "model/config/expert_config.h"
 #include "model/config/head_config.h"
@@ -54,6 +55,7 @@ enum class ModelFamily : std::uint8_t {
 struct ModelConfig : Sizes,
                      Multipliers,
                      AttentionConfig,
+                     DeltaConfig,
                      LatentConfig,
                      PositionConfig,  // a T5's position_embedding_type may be relative, too
                      MlpConfig,
@@ -139,6 +141,12 @@ struct ModelConfig : Sizes,
   // A joint model's own settings are its language model's.
   // Whether it is an InternViT by itself, and not a LLaVA that has one.
   bool is_internvit_tower() const { return family == ModelFamily::vit && is_internvit(); }
+  // What GPUs have no kernels for, as an option says it; null: nothing.
+  const char* setting_of_cpus() const {
+    return may_have_linear_layers() ? "--experimental-attention-variant gated_delta_net"
+           : attention_output_gate  ? "--attention-output-gate"
+                                    : nullptr;
+  }
   bool has_proj_bias() const { return add_bias_linear && attention_bias; }
   bool has_qkv_bias() const { return (has_proj_bias() && !is_internvit_tower()) || add_qkv_bias; }
 };

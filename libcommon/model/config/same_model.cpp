@@ -58,6 +58,8 @@ Facts facts_of(const ModelConfig& c) {
     facts.push_back({"the window of a layer (--window-size)", c.window(layer), true});
   for (std::int64_t layer = 0; layer < c.num_layers; ++layer)
     facts.push_back({"rotary positions of a layer (--no-rope-freq)", on_off(c.turns(layer))});
+  for (const bool linear : c.linear_layers(c.num_layers))
+    facts.push_back({"the rule of a layer (--linear-attention-freq)", on_off(linear)});
   facts.push_back({"a bias in the QKV projection", on_off(c.has_qkv_bias())});
   facts.push_back({"GeLU in its tanh form", on_off(c.activation() == Activation::gelu_tanh)});
   if (c.has_positions() && c.family != ModelFamily::vit)  // whose follow from the image

@@ -65,6 +65,41 @@ void visit_latent_settings(Config& c, const Visit& visit) {
                                   "those that turn no oftener have it divided", "F", positive()}));
 }
 
+// Visits the settings of layers with the gated delta rule.
+template <class Config, class Visit>
+void visit_delta_settings(Config& c, const Visit& visit) {
+  using enum Section;
+  constexpr Effect kModel = Effect::model;
+  const auto of_gpts = [](Setting setting) { return with_experts(later(std::move(setting))); };
+  visit(c.attention_output_gate,
+        of_gpts({"--attention-output-gate", layers, kModel,
+                 "what attention makes is multiplied by sigmoids that its first matrix makes, too; "
+                 "on CPUs"}));
+  visit(c.experimental_attention_variant,
+        of_gpts({"--experimental-attention-variant", rules, Effect::part,
+                 "gated_delta_net: layers that --linear-attention-freq names have the gated delta "
+                 "rule in the place of attention; on CPUs",
+                 "TYPE", choice({kGatedDeltaNet})}));
+  visit(c.linear_attention_freq,
+        of_gpts({"--linear-attention-freq", rules, Effect::part,
+                 "all layers but every Nth have the gated delta rule; or a list with a 1 (rule) or "
+                 "0 (attention) for each layer, as Python has it: ([1]*3+[0])*12",
+                 "N"}));
+  visit(c.linear_conv_kernel_dim,
+        of_gpts({"--linear-conv-kernel-dim", rules, kModel,
+                 "tokens of the convolution in front of the gated delta rule", "N", count()}));
+  visit(c.linear_key_head_dim,
+        of_gpts({"--linear-key-head-dim", rules, kModel, "channels of its queries' and keys' heads",
+                 "N", count_to(kMany)}));
+  visit(c.linear_value_head_dim, of_gpts({"--linear-value-head-dim", rules, kModel,
+                                          "channels of its values' heads", "N", count_to(kMany)}));
+  visit(c.linear_num_key_heads, of_gpts({"--linear-num-key-heads", rules, kModel,
+                                         "heads of its queries and keys", "N", count_to(kMany)}));
+  visit(c.linear_num_value_heads,
+        of_gpts({"--linear-num-value-heads", rules, kModel,
+                 "heads of its values, a multiple of those", "N", count_to(kMany)}));
+}
+
 // Visits the settings that the config's family has beside those of a GPT.
 template <class Config, class Visit>
 void visit_family_settings(Config& c, const Visit& visit) {
@@ -319,6 +354,7 @@ void visit_settings(Config& c, const Visit& visit) {
              "what a head sees beside keys: vanilla, nothing; off-by-one, a score of 0; learnable, "
              "one of its own",
              "TYPE", choice({"vanilla", "off-by-one", "learnable"})})));
+  visit_delta_settings(c, visit);
   visit_latent_settings(c, visit);
   visit(c.normalization, {"--normalization", model, kModel, "LayerNorm or RMSNorm", "TYPE",
                           choice({"LayerNorm", "RMSNorm"})});

@@ -1,6 +1,7 @@
 // The rows of a layer's self-attention: linear_qkv, with the norm in front of it, norms of heads,
 // and linear_proj; and those of its cross-attention.
 #include <cmath>
+#include <utility>
 
 #include "model/layers/layer_rows.h"
 #include "nn/kv_cache.h"
@@ -42,11 +43,14 @@ static HeadSink make_sink(const LayerRows& layer) {
 SelfAttention make_self_attention(const LayerRows& layer) {
   const ModelConfig& c = layer.config;
   const std::int64_t h = c.hidden_size, d = c.head_dim(), heads = c.num_attention_heads,
-                     groups = c.kv_heads(), qkv_rows = (heads + 2 * groups) * d;
+                     groups = c.kv_heads(), of_group = heads / groups * d,
+                     gates = c.attention_output_gate ? of_group : 0,
+                     group_rows = of_group + gates + 2 * d, qkv_rows = groups * group_rows;
+  std::vector<std::int64_t> parts = {of_group, d, d};
+  if (gates > 0) parts.insert(parts.begin() + 1, gates);
   const Linear qkv = layer.make_linear(
-      layer.row(
-          "self_attention.linear_qkv", "weight", {qkv_rows, h}, matrix_init(c, {qkv_rows, h}),
-          {{"qkv", qkv_rows, 0, ShardAxis::tp, qkv_rows / groups, {heads / groups * d, d, d}}}),
+      layer.row("self_attention.linear_qkv", "weight", {qkv_rows, h}, matrix_init(c, {qkv_rows, h}),
+                {{"qkv", qkv_rows, 0, ShardAxis::tp, group_rows, std::move(parts)}}),
       c.has_qkv_bias(), Purpose::qkv_adapter_dropout);
   SelfAttention::HeadNorms head_norms;
   if (c.qk_layernorm) head_norms = make_head_norms(layer);
@@ -75,6 +79,7 @@ SelfAttention make_self_attention(const LayerRows& layer) {
       .rotary_interleaved = c.rotary_interleaved,
       .rotary_magnitude = layer.rotary.magnitude,
       .norms_of_all = c.qk_layernorm_whole,
+      .gated = c.attention_output_gate,
       .bias = layer.bias};
   return {qkv, proj, options, head_norms};
 }

@@ -78,6 +78,10 @@ void DistillOptions::complete() {
   encoder.check_unused("--model-type gpt");
   take_teacher();
   FinetuneOptions::complete(true);
+  if (const char* const flag = teacher_model.setting_of_cpus();
+      flag != nullptr && run.device() == Device::cuda)
+    fail(Exit::unavailable, "--teacher ", teacher, ": has ", flag,
+         ", for which GPUs have no kernels; see --device cpu");
   complete_teacher(run.ranks.parallel.tensor_model_parallel_size);
 }
 

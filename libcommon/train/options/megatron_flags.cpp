@@ -20,10 +20,7 @@ static void add_model_flags(CommandLine& cl) {
   refuse_others(cl, "only models of Megatron-Core are supported", {{"--use-legacy-models"}});
   refuse(cl, "models are not exported to ONNX", {{"--onnx-safe"}});
   refuse(cl, "use --recompute-activations", {{"--checkpoint-activations"}});
-  refuse(cl, "what attention makes has no gate", {{"--attention-output-gate"}});
   refuse(cl, "norms of queries and keys have weights; see --qk-layernorm", {{"--qk-l2-norm"}});
-  refuse(cl, "attention is neither sparse nor compressed, and no layer has a gated delta rule",
-         {{"--experimental-attention-variant"}});
   refuse(cl, "there is one residual stream", {{"--enable-hyper-connections"}});
 }
 

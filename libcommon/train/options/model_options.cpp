@@ -141,6 +141,8 @@ void ModelOptions::check_legacy() const {
   for (const auto& [differs, what] :
        {std::pair{!has_family, "experts, other layers or images"},
         std::pair{model.multi_latent_attention, "--multi-latent-attention"},
+        std::pair{model.setting_of_cpus() != nullptr,
+                  "a gated delta rule or --attention-output-gate"},
         std::pair{model.qk_layernorm, "--qk-layernorm"},
         std::pair{model.mtp_num_layers > 0, "--mtp-num-layers"},
         std::pair{!model.window_size.empty(), "--window-size"},

@@ -94,6 +94,10 @@ void RankOptions::check_mixers(const ModelConfig& model) const {
                      context = parallel.context_parallel_size,
                      heads = model.mamba_num_heads / tensor,
                      groups = model.mamba_num_groups / tensor;
+  if (context > 1 && model.may_have_linear_layers())
+    fail(Exit::bad_config, "--context-parallel-size ", context,
+         ": not with --experimental-attention-variant ", kGatedDeltaNet,
+         ", whose rule goes over whole sequences");
   if (context == 1 || model.family != ModelFamily::mamba || !model.has_layer('M')) return;
   if (heads % context != 0)
     fail(Exit::bad_config, "--context-parallel-size ", context, ": does not divide the ", heads,

@@ -6,15 +6,9 @@
 namespace mt {
 
 static void add_model_flags(CommandLine& cl) {
-  refuse_others(cl, "no layer has a linear attention or a delta rule",
-                {{"--gdp-num-chunk-states-to-recompute", only(2)},
-                 {"--gdp-num-householder", only(3)},
-                 {"--linear-attention-freq"},
-                 {"--linear-conv-kernel-dim", only(4)},
-                 {"--linear-key-head-dim", only(128)},
-                 {"--linear-num-key-heads", only(16)},
-                 {"--linear-num-value-heads", only(32)},
-                 {"--linear-value-head-dim", only(128)}});
+  refuse_others(
+      cl, "no layer has a product of delta rules",
+      {{"--gdp-num-chunk-states-to-recompute", only(2)}, {"--gdp-num-householder", only(3)}});
   refuse_others(cl, "attention is neither sparse nor compressed",
                 {{"--dsa-indexer-head-dim"},
                  {"--dsa-indexer-k-norm-epsilon"},

@@ -137,6 +137,8 @@ void RunOptions::check_model(const ModelConfig& model, bool documents) const {
          "--optimizer muon: needs whole matrices, --tensor-model-parallel-size 1");
   if (model.num_experts > 0) check_experts();
   routing.check(model);
+  if (const char* const flag = model.setting_of_cpus(); flag && device() == Device::cuda)
+    fail(Exit::unavailable, flag, ": GPUs have no kernels for it; see --device cpu");
   qk_clip.check(model, ranks.parallel.context_parallel_size, optimizer.shards_values());
   fp8.check(model, ranks.parallel.stages());
   if (checkpoint.format == "torch" && model.mtp_num_layers > 0)
