@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares losses and gradients of a Mixtral, a Qwen2-MoE, Qwen3-MoEs, a GLM-4.5, DeepSeek-V2s and -V3s, and of hybrids of Mamba-2
+"""Compares losses and gradients of a Mixtral, a Qwen2-MoE, Qwen3-MoEs, Qwen3-Nexts, a GLM-4.5, DeepSeek-V2s and -V3s, and of hybrids of Mamba-2
 (Nemotron 3, Granite 4), in mt-pretrain with those of transformers, and their text with generate()'s.
 
 The models are tiny and random, with three heads and five experts.  mt-convert makes a checkpoint of it, which becomes the same
@@ -47,6 +47,15 @@ COMMON = dict(vocab_size=WORDS, hidden_size=48, num_hidden_layers=3, num_attenti
 def qwen(**more):
     return transformers.Qwen3MoeForCausalLM(transformers.Qwen3MoeConfig(
         **COMMON, num_experts=5, moe_intermediate_size=37, intermediate_size=41, **more))
+
+
+# Heads and channels of layers with the gated delta rule are odd, and so are the tokens that the convolution sees.
+def qwen_next(**more):
+    return transformers.Qwen3NextForCausalLM(transformers.Qwen3NextConfig(**{**COMMON, **dict(
+        num_hidden_layers=4, num_attention_heads=6, num_key_value_heads=2, head_dim=20, num_experts=5, moe_intermediate_size=37,
+        intermediate_size=41, shared_expert_intermediate_size=29, linear_conv_kernel_dim=3, linear_key_head_dim=7,
+        linear_value_head_dim=11, linear_num_key_heads=3, linear_num_value_heads=6,
+        rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.3)), **more}))
 
 
 # Positions go beyond the 16 that YaRN stretches; widths of keys, 6 + 4, and of values differ.
@@ -105,6 +114,13 @@ MODELS = {
         **COMMON, num_experts=5, moe_intermediate_size=37, intermediate_size=41, shared_expert_intermediate_size=29)),
     "qwen3_moe": lambda: qwen(norm_topk_prob=True),
     "qwen3_moe, some dense": lambda: qwen(norm_topk_prob=True, mlp_only_layers=[1]),
+    "qwen3_next": lambda: qwen_next(),
+    "qwen3_next, as many heads": lambda: qwen_next(layer_types=["linear_attention"] * 3 + ["full_attention"],
+                                                   linear_num_value_heads=3, linear_conv_kernel_dim=5),
+    "qwen3_next, attention alone": lambda: qwen_next(layer_types=["full_attention"] * 4),
+    "qwen3_next, dense": lambda: qwen_next(mlp_only_layers=[0, 1, 2, 3], layer_types=[
+        "full_attention", "linear_attention", "linear_attention", "full_attention"]),
+    "qwen3_next, some dense, tied": lambda: qwen_next(decoder_sparse_step=2, tie_word_embeddings=True, norm_topk_prob=False),
     "glm4_moe": lambda: transformers.Glm4MoeForCausalLM(transformers.Glm4MoeConfig(
         **COMMON, n_routed_experts=5, moe_intermediate_size=37, intermediate_size=41, n_shared_experts=2, attention_bias=True,
         use_qk_norm=True, routed_scaling_factor=1.5, first_k_dense_replace=1)),
@@ -225,6 +241,10 @@ def compare(case):
         work.run("mt-convert", "--quiet", "after", "back", "--saver", "hf")
         after = load_file(f"{folder}/back/model.safetensors")
         model.double()
+        if case.startswith("qwen3_next"):  # whose frequencies were rounded to float32
+            frequencies = model.model.rotary_emb.inv_freq
+            turning = 2 * len(frequencies)
+            frequencies.copy_(10000.0 ** (-torch.arange(0, turning, 2, dtype=torch.float64) / turning))
         tokens = work.tokens()
         with contextlib.nullcontext() if is_hybrid(case) else all_in_double():
             loss = F.cross_entropy(model(tokens[:, :-1]).logits.transpose(1, 2), tokens[:, 1:])

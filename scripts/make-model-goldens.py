@@ -83,9 +83,13 @@ DENSE = {
     "olmo": transformers.OlmoConfig(**ODD),
     "hyperclovax": transformers.HyperCLOVAXConfig(**ODD, embedding_multiplier=3.5, residual_multiplier=0.22,
                                                  logits_scaling=0.3, attention_multiplier=0.3),
+    "qwen3_next": transformers.Qwen3NextConfig(
+        **ODD, head_dim=10, num_experts=0, layer_types=["linear_attention", "full_attention"], linear_conv_kernel_dim=3,
+        linear_key_head_dim=5, linear_value_head_dim=3, linear_num_key_heads=2, linear_num_value_heads=4,
+        rope_parameters={"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.6}),
 }
 MODELS |= DENSE
-ZERO_CENTERED = ("nemotron", "gemma", "gemma2", "gemma3_text")
+ZERO_CENTERED = ("nemotron", "gemma", "gemma2", "gemma3_text", "qwen3_next")
 # Weights whose whole gradient is printed.
 WHOLE = {
     "gpt2": ["transformer.h.1.attn.c_attn.bias", "transformer.h.0.ln_1.weight", "transformer.wpe.weight"],

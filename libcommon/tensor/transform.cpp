@@ -24,6 +24,7 @@ Shape transformed_shape(const Transform& transform, Shape shape) {
         break;
       case Rearrange::Kind::sort:
       case Rearrange::Kind::swap:
+      case Rearrange::Kind::deal:
         assert(shape[0] % step.period == 0);
         break;
       case Rearrange::Kind::exchange:
@@ -79,6 +80,7 @@ static Runs runs_of(const Rearrange& step, const Shape& source) {
       return {.length = source.numel()};
     case Rearrange::Kind::sort:
     case Rearrange::Kind::swap:
+    case Rearrange::Kind::deal:
     case Rearrange::Kind::transpose:
       break;
   }
@@ -157,12 +159,27 @@ static void multiply(const Tensor& tensor, double factor) {
 }
 
 // Adds a number to every element; a sum that does not fit is rounded.
+template <class T>
 static void add_to_all(const Tensor& tensor, double by) {
-  if (tensor.dtype() != DType::f32)
-    fail(Exit::internal, name_of(tensor.dtype()), " is not shifted");
-  for (float& value :
-       std::span(static_cast<float*>(tensor.data()), static_cast<std::size_t>(tensor.numel())))
-    value += static_cast<float>(by);
+  using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
+  for (T& value :
+       std::span(static_cast<T*>(tensor.data()), static_cast<std::size_t>(tensor.numel())))
+    value = T(static_cast<Wide>(value) + static_cast<Wide>(by));
+}
+
+static void add_to_all(const Tensor& tensor, double by) {
+  switch (tensor.dtype()) {
+    case DType::f32:
+      return add_to_all<float>(tensor, by);
+    case DType::f64:
+      return add_to_all<double>(tensor, by);
+    case DType::f16:
+      return add_to_all<Fp16>(tensor, by);
+    case DType::bf16:
+      return add_to_all<Bf16>(tensor, by);
+    default:
+      fail(Exit::internal, name_of(tensor.dtype()), " is not shifted");
+  }
 }
 
 static void take_sorted(Way way, const Rearrange& step, const Tensor& result,
@@ -195,7 +212,21 @@ static void take_swapped(Way way, const Rearrange& step, const Tensor& result,
   }
 }
 
+// Runs of the result are picked, as those of a source are by a sort.
+static void deal(Way way, const Rearrange& step, const Tensor& result, const Tensor& source) {
+  const std::int64_t runs = result.shape()[0] / step.period;
+  std::int64_t begin = 0, at = 0;
+  for (const std::int64_t count : step.parts) {
+    copy(way == Way::forward ? Way::back : Way::forward,
+         runs_of(pick_rows(step.period, begin, count), result.shape()),
+         source.rows(at, at + runs * count), result);
+    begin += count;
+    at += runs * count;
+  }
+}
+
 static void take(Way way, const Rearrange& step, const Tensor& result, const Tensor& source) {
+  if (step.kind == Rearrange::Kind::deal) return deal(way, step, result, source);
   if (step.kind == Rearrange::Kind::sort) return take_sorted(way, step, result, source);
   if (step.kind == Rearrange::Kind::swap) return take_swapped(way, step, result, source);
   copy(way, runs_of(step, source.shape()), result, source);

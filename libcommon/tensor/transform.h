@@ -2,9 +2,10 @@
 //   rows        of every run of `period` rows, the `count` rows from `first` on
 //   sort        of every run of `period` rows the first `first`, of all the next `count`, then the
 //               rest of all
-//   swap        of every run of `period` rows, the `count` rows from `first` on and the `count`
-//   rows
+//   swap        of every run of `period` rows, the `count` rows from `first` on and as many
 //               behind them change places
+//   deal        of all rows the first are dealt parts[0] to each of as many runs as there can be,
+//               then the next parts[1] to each, and so on: the inverse of such a sort
 //   exchange    rows [outer, inner, rest] become rows [inner, outer, rest]
 //   transpose   exchanges the two axes
 //   scale       every element times `factor`: a power of two, by which nothing is rounded
@@ -27,6 +28,7 @@ struct Rearrange {
     rows,
     sort,
     swap,
+    deal,
     exchange,
     transpose,
     scale,
@@ -37,6 +39,7 @@ struct Rearrange {
   std::int64_t outer = 0, inner = 0;              // exchange
   double factor = 1;                              // scale, shift
   Shape shape = {};                               // reshape
+  std::vector<std::int64_t> parts = {};           // deal
 };
 
 using Transform = std::vector<Rearrange>;
@@ -49,6 +52,11 @@ inline Rearrange sort_rows(std::int64_t period, std::int64_t first, std::int64_t
 }
 inline Rearrange swap_rows(std::int64_t period, std::int64_t first, std::int64_t count) {
   return {.kind = Rearrange::Kind::swap, .period = period, .first = first, .count = count};
+}
+inline Rearrange deal_rows(std::vector<std::int64_t> parts) {
+  Rearrange deal{.kind = Rearrange::Kind::deal, .parts = std::move(parts)};
+  for (const std::int64_t part : deal.parts) deal.period += part;
+  return deal;
 }
 inline Rearrange exchange(std::int64_t outer, std::int64_t inner) {
   return {.kind = Rearrange::Kind::exchange, .outer = outer, .inner = inner};

@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <random>
+#include <set>
 
+#include "base/half.h"
 #include "ckpt/safetensors.h"
 #include "formats/convert.h"
 #include "formats/hugging_face/hugging_face_config.h"
@@ -75,6 +78,14 @@ inline const OwnConfig* own_config(const std::string& name) {
       {"dots1", "dots1",
        R"("n_routed_experts":4,"num_experts_per_tok":2,"n_shared_experts":2,"norm_topk_prob":true,)"
        R"("moe_intermediate_size":12,"first_k_dense_replace":1)"},
+      {"qwen3_next", "qwen3_next",
+       R"("layer_types":["linear_attention","full_attention"],"head_dim":6,"num_experts":4,)"
+       R"("num_experts_per_tok":2,"moe_intermediate_size":12,"shared_expert_intermediate_size":20,)"
+       R"("linear_num_key_heads":2,"linear_num_value_heads":4,"linear_key_head_dim":3,)"
+       R"("linear_value_head_dim":5,"linear_conv_kernel_dim":3,"partial_rotary_factor":0.4)"},
+      {"qwen3_next_dense", "qwen3_next",
+       R"("layer_types":["full_attention","full_attention"],"head_dim":6,"num_experts":0,)"
+       R"("partial_rotary_factor":1.0)"},
       {"granitemoe", "granitemoe",
        R"("num_local_experts":4,"embedding_multiplier":12.0,"residual_multiplier":0.22,)"
        R"("logits_scaling":6.0,"attention_multiplier":0.3)"},
@@ -361,18 +372,30 @@ inline ModelConfig config_named(const std::string& name) {
   return c;
 }
 
+// Of float32 or bfloat16.
+inline void fill_narrow(const HostTensor& tensor,
+                        const std::function<double(std::int64_t)>& value) {
+  if (tensor.view().dtype() == DType::f32) return fill_with(tensor, value);
+  auto* const numbers = static_cast<Bf16*>(tensor.view().data());
+  for (std::int64_t i = 0; i < tensor.view().numel(); ++i)
+    numbers[i] = Bf16(static_cast<float>(value(i)));
+}
+
 // A folder of Hugging Face's with random weights, in the order of the table.
 inline void write_hugging_face(const std::string& folder, const ModelConfig& config, DType dtype) {
   std::filesystem::create_directory(folder);
   const ParamTable table = model_rows(config);
   std::vector<SafetensorsWriter::Entry> entries;
   std::vector<unsigned> seeds;
+  std::set<std::string> shifted;  // numbers less 1 of which are to be exact
   for (const Param& row : table.rows()) {
     const std::vector<ForeignName> names = hugging_face_names(config, row);
     for (const ForeignName& name : names)
       if (name.part == 0) {
         entries.push_back({name.name, dtype, hugging_face_shape(row, name, config)});
         seeds.push_back(static_cast<unsigned>(entries.size()));
+        if (std::ranges::count(name.transform, Rearrange::Kind::shift, &Rearrange::kind) > 0)
+          shifted.insert(name.name);
       }
     const unsigned seed = seeds.empty() ? 0 : seeds.back();
     for (const std::string& copy : hugging_face_copies(config, row)) {
@@ -388,6 +411,8 @@ inline void write_hugging_face(const std::string& folder, const ModelConfig& con
     auto* const bytes = static_cast<unsigned char*>(tensor.view().data());
     for (std::size_t i = 0; i < tensor.view().bytes(); ++i)
       bytes[i] = static_cast<unsigned char>(32 + engine() % 32);  // of any type: finite, normal
+    if (shifted.contains(entry.name))
+      fill_narrow(tensor, [&](std::int64_t) { return 0.5 + engine() % 192 / 128.0; });
     writer.write(entry.name, tensor);
   }
   writer.close();

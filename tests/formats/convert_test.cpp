@@ -26,24 +26,23 @@ namespace fs = std::filesystem;
 class Family : public Convert, public testing::WithParamInterface<const char*> {};
 INSTANTIATE_TEST_SUITE_P(
     Of, Family,
-    testing::Values("gpt2", "llama", "tied", "mistral", "qwen2", "qwen3", "scaled", "stretched",
-                    "nemotron", "mixtral", "qwen2_moe", "qwen3_moe", "qwen3_moe_pre",
-                    "qwen3_moe_dense", "glm4_moe", "olmoe", "olmoe_post", "gpt_oss", "gemma",
-                    "gemma2", "gemma3_text", "olmo2", "phi3", "granite", "smollm3", "cohere",
-                    "cohere2", "gpt_neox", "gpt_neox_in_turn", "gptj", "codegen", "gpt_bigcode",
-                    "gpt_bigcode_heads", "biogpt", "persimmon", "jais2", "phi_norms", "vaultgemma",
-                    "exaone", "internlm2", "minicpm", "hyperclovax", "cwm", "falcon",
-                    "falcon_groups", "falcon_in_turn", "phi", "opt", "stablelm",
-                    "stablelm_parallel", "starcoder2", "olmo", "olmo3", "exaone4", "glm", "glm4",
-                    "ernie4_5", "seed_oss", "internlm3", "arcee", "helium", "ministral", "dots1",
-                    "granitemoe", "deepseek_v2", "deepseek_v2_lite", "deepseek_v3", "kimi_k2",
-                    "glm4_moe_further", "deepseek_v3_further", "bert", "mamba", "hybrid",
-                    "hybrid_wide", "hybrid_experts", "hybrid_experts_latents", "bamba",
-                    "granitemoehybrid", "granitemoehybrid_dense", "granitemoehybrid_attention",
-                    "t5", "t5_gated", "t5_not_scaled", "bert_first", "bert_first_masked",
-                    "bert_first_pairs", "roberta", "roberta_masked", "camembert", "distilbert",
-                    "roberta_of_labels", "bert_of_labels", "bert_of_numbers", "bert_of_choices",
-                    "gpt2_of_labels", "llama_of_labels", "qwen3_of_numbers"),
+    testing::Values(
+        "gpt2", "llama", "tied", "mistral", "qwen2", "qwen3", "scaled", "stretched", "nemotron",
+        "mixtral", "qwen2_moe", "qwen3_moe", "qwen3_moe_pre", "qwen3_moe_dense", "qwen3_next",
+        "qwen3_next_dense", "glm4_moe", "olmoe", "olmoe_post", "gpt_oss", "gemma", "gemma2",
+        "gemma3_text", "olmo2", "phi3", "granite", "smollm3", "cohere", "cohere2", "gpt_neox",
+        "gpt_neox_in_turn", "gptj", "codegen", "gpt_bigcode", "gpt_bigcode_heads", "biogpt",
+        "persimmon", "jais2", "phi_norms", "vaultgemma", "exaone", "internlm2", "minicpm",
+        "hyperclovax", "cwm", "falcon", "falcon_groups", "falcon_in_turn", "phi", "opt", "stablelm",
+        "stablelm_parallel", "starcoder2", "olmo", "olmo3", "exaone4", "glm", "glm4", "ernie4_5",
+        "seed_oss", "internlm3", "arcee", "helium", "ministral", "dots1", "granitemoe",
+        "deepseek_v2", "deepseek_v2_lite", "deepseek_v3", "kimi_k2", "glm4_moe_further",
+        "deepseek_v3_further", "bert", "mamba", "hybrid", "hybrid_wide", "hybrid_experts",
+        "hybrid_experts_latents", "bamba", "granitemoehybrid", "granitemoehybrid_dense",
+        "granitemoehybrid_attention", "t5", "t5_gated", "t5_not_scaled", "bert_first",
+        "bert_first_masked", "bert_first_pairs", "roberta", "roberta_masked", "camembert",
+        "distilbert", "roberta_of_labels", "bert_of_labels", "bert_of_numbers", "bert_of_choices",
+        "gpt2_of_labels", "llama_of_labels", "qwen3_of_numbers"),
     [](const auto& param) { return std::string(param.param); });
 
 TEST_P(Family, ComesBackByteForByte) {
@@ -90,7 +89,8 @@ TEST_P(Family, SettingsComeBack) {
     EXPECT_EQ(back.window(layer), c.window(layer));
 }
 
-// What Megatron-Core 0.12.1 keeps of them, by section 5 of its checkpoints' inventory.
+// What Megatron-Core 0.12.1 keeps of them, by section 5 of its checkpoints' inventory, and its main
+// of layers with the gated delta rule (core/ssm/gated_delta_net.py).
 TEST_F(Convert, KeysOfOtherFamiliesAreMegatrons) {
   struct Key {
     const char *family, *key;
@@ -104,6 +104,15 @@ TEST_F(Convert, KeysOfOtherFamiliesAreMegatrons) {
         Key{"bert", "encoder.layers.self_attention.linear_qkv.bias", {2, 48}},
         Key{"bert", "embedding.tokentype_embeddings.weight", {2, 16}},
         Key{"bert", "output_layer.bias", {128}},
+        Key{"qwen3_next", "decoder.layers.0.self_attention.in_proj.weight.query", {6, 16}},
+        Key{"qwen3_next", "decoder.layers.0.self_attention.in_proj.weight.z", {20, 16}},
+        Key{"qwen3_next", "decoder.layers.0.self_attention.in_proj.weight.alpha", {4, 16}},
+        Key{"qwen3_next", "decoder.layers.0.self_attention.in_proj.layer_norm_weight", {16}},
+        Key{"qwen3_next", "decoder.layers.0.self_attention.conv1d.weight.value", {20, 1, 3}},
+        Key{"qwen3_next", "decoder.layers.0.self_attention.A_log", {4}},
+        Key{"qwen3_next", "decoder.layers.0.self_attention.out_norm.weight", {5}},
+        Key{"qwen3_next", "decoder.layers.0.self_attention.out_proj.weight", {16, 20}},
+        Key{"qwen3_next", "decoder.layers.1.self_attention.linear_qkv.weight", {72, 16}},
         Key{"mamba", "decoder.layers.1.mixer.in_proj.weight.z", {32, 16}},
         Key{"mamba", "decoder.layers.1.mixer.in_proj.weight.dt", {4, 16}},
         Key{"mamba", "decoder.layers.0.mixer.conv1d.weight.B", {12, 1, 4}},
@@ -115,6 +124,55 @@ TEST_F(Convert, KeysOfOtherFamiliesAreMegatrons) {
     }
     EXPECT_EQ(DistReader(scratch_.path(folder + "/release")).at(key).shape, shape) << key;
   }
+}
+
+// As transformers' class does.
+TEST_F(Convert, WhatPredictsAFurtherTokenOfAQwen3NextIsPassedOver) {
+  write_hugging_face(scratch_.path("hf"), config_named("qwen3_next"), DType::bf16);
+  const auto source = open_tensors(scratch_.path("hf"));
+  std::vector<SafetensorsWriter::Entry> entries = {{"mtp.fc.weight", DType::bf16, {16, 32}},
+                                                   {"mtp.norm.weight", DType::bf16, {16}}};
+  const std::size_t more = entries.size();
+  for (const auto& [name, tensor] : source->tensors())
+    entries.push_back({name, *tensor.dtype, tensor.shape});
+  fs::create_directory(scratch_.path("more"));
+  SafetensorsWriter writer(scratch_.path("more"), entries, 1 << 30);
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const HostTensor value(entries[i].dtype, entries[i].shape);
+    if (i >= more)
+      source->read_original(entries[i].name, origin_of(value.view().shape().rank()), value);
+    writer.write(entries[i].name, value);
+  }
+  writer.close();
+  fs::copy(scratch_.path("hf/config.json"), scratch_.path("more/config.json"));
+  EXPECT_EQ(open_model(scratch_.path("more"))->notes(),
+            std::vector{concat(scratch_.path("more"),
+                               ": passed over: mtp.*, a layer that predicts a further token")});
+  convert("more", "back", "hf");
+  EXPECT_EQ(content("back/model.safetensors"), content("hf/model.safetensors"));
+}
+
+TEST_F(Convert, WhatIsRoundedOfAQwen3NextIsTold) {
+  write_hugging_face(scratch_.path("hf"), config_named("qwen3_next"), DType::bf16);
+  const auto source = open_tensors(scratch_.path("hf"));
+  std::vector<SafetensorsWriter::Entry> entries;
+  for (const auto& [name, tensor] : source->tensors())
+    entries.push_back({name, *tensor.dtype, tensor.shape});
+  fs::create_directory(scratch_.path("small"));
+  SafetensorsWriter writer(scratch_.path("small"), entries, 1 << 30);
+  for (const auto& entry : entries) {
+    const HostTensor value(entry.dtype, entry.shape);
+    source->read_original(entry.name, origin_of(entry.shape.rank()), value);
+    if (entry.name.ends_with("linear_attn.norm.weight"))  // 2^-9 is the last bit of a third
+      fill_narrow(value, [](std::int64_t i) { return i < 2 ? 171.0 / 512 : 172.0 / 512; });
+    writer.write(entry.name, value);
+  }
+  writer.close();
+  fs::copy(scratch_.path("hf/config.json"), scratch_.path("small/config.json"));
+  EXPECT_EQ(open_model(scratch_.path("small"))->notes(),
+            std::vector{concat(scratch_.path("small"),
+                               ": 2 weights of norms behind the gated delta rule are rounded, as "
+                               "Megatron-LM keeps them less 1")});
 }
 
 TEST_F(Convert, LayersThatPredictFurtherTokensComeAlongWhereAsked) {
@@ -675,7 +733,8 @@ TEST(HuggingFaceConfigTest, WhatGptHasNotIsRefused) {
        "vaultgemma, gemma3_text, olmo2, olmo3, exaone, exaone4, glm, glm4, ernie4_5, seed_oss, "
        "internlm2, internlm3, arcee, helium, ministral, phi3, granite, hyperclovax, minicpm, cwm, "
        "smollm3, cohere, cohere2, qwen2, qwen3, qwen2_moe, "
-       "qwen3_moe, glm4_moe, dots1, granitemoe, olmoe, gpt_oss, deepseek_v2, deepseek_v3, kimi_k2, "
+       "qwen3_moe, qwen3_next, glm4_moe, dots1, granitemoe, olmoe, gpt_oss, deepseek_v2, "
+       "deepseek_v3, kimi_k2, "
        "nemotron, gpt_neox, gptj, codegen, gpt_bigcode, falcon, phi, opt, biogpt, persimmon, "
        "jais2, "
        "stablelm, starcoder2, olmo, megatron-bert, "

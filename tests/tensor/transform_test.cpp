@@ -53,6 +53,18 @@ Matrix reference(const Rearrange& step, const Matrix& x) {
         for (std::size_t i = 0; i < count; ++i) std::swap(y[start + i], y[start + count + i]);
       break;
     }
+    case Rearrange::Kind::deal: {
+      const std::size_t runs = x.size() / static_cast<std::size_t>(step.period);
+      for (std::size_t run = 0; run < runs; ++run) {
+        std::size_t begin = 0;
+        for (const std::int64_t part : step.parts) {
+          const auto count = static_cast<std::size_t>(part);
+          for (std::size_t i = 0; i < count; ++i) y.push_back(x[begin + run * count + i]);
+          begin += runs * count;
+        }
+      }
+      break;
+    }
     case Rearrange::Kind::reshape:
       for (const Row& row : x)
         for (const std::int32_t number : row) {
@@ -96,6 +108,9 @@ std::vector<Case> cases() {
       {"swapped", {swap_rows(6, 1, 2)}, 18, 3},
       {"swapped_halves", {swap_rows(4, 0, 2)}, 8, 1},
       {"of_four", {swap_rows(6, 2, 2), exchange(8, 3), exchange(3, 4)}, 48, 3},
+      {"dealt", {deal_rows({2, 1, 3})}, 18, 3},
+      {"picked_then_dealt", {pick_rows(9, 1, 8), deal_rows({1, 3})}, 9, 2},
+      {"sorted_then_dealt", {sort_rows(6, 3, 2), deal_rows({3, 2, 1})}, 12, 2},
       {"exchanged", {exchange(2, 3)}, 6, 4},
       {"exchanged_runs", {exchange(4, 3)}, 60, 2},
       {"exchanged_back", {exchange(4, 3), exchange(3, 4)}, 60, 2},

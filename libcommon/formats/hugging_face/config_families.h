@@ -121,7 +121,7 @@ void write_layer_types(JsonWriter& json, const ModelConfig& model);  // which ha
 // --- Of decoders with experts, what is said of these --------------------------------------------
 
 inline bool is_qwen_moe(std::string_view type) {
-  return type == "qwen2_moe" || type == "qwen3_moe";
+  return type == "qwen2_moe" || type == "qwen3_moe" || type == "qwen3_next";
 }
 void check_glm(const ModelConfig& model);
 // A number as transformers takes it where it takes no integer.

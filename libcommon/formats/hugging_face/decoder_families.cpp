@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "formats/hugging_face/config_families.h"
+#include "formats/hugging_face/delta_family.h"
 #include "formats/hugging_face/dense_families.h"
 #include "formats/hugging_face/latent_families.h"
 #include "formats/hugging_face/layer_norm_families.h"
@@ -68,6 +69,7 @@ constexpr Decoder kDecoders[] = {
     {"qwen3", "Qwen3ForCausalLM", refused, 151936, 32, 4096, 32, 32, 128, 22016, 32768},
     {"qwen2_moe", "Qwen2MoeForCausalLM", none, 151936, 24, 2048, 16, 16, 0, 5632, 32768},
     {"qwen3_moe", "Qwen3MoeForCausalLM", refused, 151936, 24, 2048, 32, 4, 0, 6144, 32768},
+    {"qwen3_next", "Qwen3NextForCausalLM", refused, 151936, 48, 2048, 16, 2, 256, 5632, 32768},
     {"glm4_moe", "Glm4MoeForCausalLM", none, 151552, 46, 4096, 96, 8, 0, 10944, 131072, 1e-5},
     {"dots1", "Dots1ForCausalLM", refused, 152064, 62, 4608, 32, 32, 0, 10944, 2048},
     {"granitemoe", "GraniteMoeForCausalLM", refused, 32000, 32, 4096, 32, 0, 0, 11008, 2048},
@@ -118,6 +120,10 @@ class DecoderReader {
     read_rope(json_, config_, usual_.theta);
     if (model_.num_layers > kMany) return;  // which is refused, before anything of so many
     read_experts(json_, config_);
+    if (is_delta_family(usual_.type)) {
+      read_delta_family(json_, model_);
+      config_.passed_over = kPassedOverByDelta;
+    }
     read_windows();
     read_dense_family(json_, model_);
     if (usual_.type == "minicpm" && !json_.has("tie_word_embeddings"))
@@ -154,14 +160,14 @@ class DecoderReader {
     model_.swiglu = !nemotron && !arcee && !gemma && type != "gpt_oss";
     model_.squared_relu = nemotron || arcee;
     model_.gated_gelu = gemma;
-    model_.apply_layernorm_1p = nemotron || gemma;
+    model_.apply_layernorm_1p = nemotron || gemma || is_delta_family(type);
     model_.bias_gelu_fusion = false;
     model_.normalization = nemotron || is_cohere(type) ? "LayerNorm" : "RMSNorm";
     model_.norm_epsilon = json_.real_or(
         epsilon_name(type),
         type == "exaone" ? json_.real_or("rms_norm_eps", usual_.epsilon) : usual_.epsilon);
-    model_.qk_layernorm = is_qwen3(type) || type == "gemma3_text" || is_olmo(type) ||
-                          type == "exaone4" || type == "dots1" ||
+    model_.qk_layernorm = is_qwen3(type) || is_delta_family(type) || type == "gemma3_text" ||
+                          is_olmo(type) || type == "exaone4" || type == "dots1" ||
                           (type == "glm4_moe" && json_.flag_or("use_qk_norm", false));
   }
 
@@ -342,6 +348,7 @@ void write_decoder(JsonWriter& json, const ModelConfig& c, std::string_view type
     write_rope(json, c, kept, type == "gpt_oss" || type == "cwm");
   if (type == "nemotron" && c.rotary_percent == 1)  // half of each head turns by default
     json.member("partial_rotary_factor", 1.0);
+  if (is_delta_family(type)) write_delta_family(json, c);
   if (is_dense_family(type)) write_dense_family(json, c, type);
   if (type == "mistral" || type == "mixtral" || type == "qwen2" || type == "qwen3")
     write_windows(json, c, type);

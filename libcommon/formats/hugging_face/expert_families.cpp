@@ -46,18 +46,30 @@ static void read_qwen_layers(const ConfigJson& json, ModelConfig& c) {
 }
 
 static void read_qwen_experts(const ConfigJson& json, ModelConfig& c) {
-  const bool second = json.is("qwen2_moe");
+  const bool second = json.is("qwen2_moe"), next = json.is("qwen3_next");
   c.family = ModelFamily::mixtral;
   c.num_experts = json.size_or(json.has("num_local_experts") ? "num_local_experts" : "num_experts",
-                               second ? 60 : 128);
-  c.moe_router_topk = json.size_or("num_experts_per_tok", second ? 4 : 8);
-  c.moe_ffn_hidden_size = json.size_or("moe_intermediate_size", second ? 1408 : 768);
-  c.moe_router_pre_softmax = !json.flag_or("norm_topk_prob", false);
+                               next     ? 512
+                               : second ? 60
+                                        : 128);
+  c.moe_router_topk = json.size_or("num_experts_per_tok", next ? 10 : second ? 4 : 8);
+  c.moe_ffn_hidden_size = json.size_or("moe_intermediate_size", next ? 512 : second ? 1408 : 768);
+  c.moe_router_pre_softmax = !json.flag_or("norm_topk_prob", next);
   c.moe_aux_loss_coeff = {json.real_or("router_aux_loss_coef", 0.001)};
-  c.moe_shared_expert_gate = second;
-  if (second)
-    c.moe_shared_expert_intermediate_size = json.size_or("shared_expert_intermediate_size", 5632);
+  c.moe_shared_expert_gate = second || next;
+  if (c.moe_shared_expert_gate)
+    c.moe_shared_expert_intermediate_size =
+        json.size_or("shared_expert_intermediate_size", next ? 512 : 5632);
   read_qwen_layers(json, c);
+}
+
+// Its layers may all have MLPs.
+static void read_qwen_next_experts(const ConfigJson& json, ModelConfig& c) {
+  const bool none = json.has("num_experts") && json.number("num_experts", kMostSize) == 0;
+  if (!none) read_qwen_experts(json, c);
+  if (!none && c.moe_layer_freq.find('1') != std::string::npos) return;
+  c.family = ModelFamily::gpt;
+  static_cast<ExpertConfig&>(c) = {};
 }
 
 // An MLP's width is an expert's.
@@ -150,7 +162,10 @@ void read_further_layers(const ConfigJson& json, HuggingFaceConfig& config) {
 
 void read_experts(const ConfigJson& json, HuggingFaceConfig& config) {
   if (json.is("mixtral") || json.is("granitemoe")) read_mixtral(json, config.model);
-  if (is_qwen_moe(json.model_type())) read_qwen_experts(json, config.model);
+  if (json.is("qwen3_next"))
+    read_qwen_next_experts(json, config.model);
+  else if (is_qwen_moe(json.model_type()))
+    read_qwen_experts(json, config.model);
   if (json.is("olmoe")) read_olmoe(json, config.model);
   if (json.is("gpt_oss")) read_gpt_oss(json, config.model);
   if (json.is("glm4_moe") || json.is("dots1")) read_glm_experts(json, config);
@@ -219,6 +234,10 @@ static void write_mixtral(JsonWriter& json, const ModelConfig& c) {
 
 static void write_qwen_experts(JsonWriter& json, const ModelConfig& c) {
   json.member("intermediate_size", c.ffn());
+  if (c.num_experts == 0) {
+    json.member("num_experts", 0);
+    return;
+  }
   json.member("num_experts", c.num_experts).member("num_experts_per_tok", c.moe_router_topk);
   json.member("moe_intermediate_size", c.expert_ffn());
   json.member("norm_topk_prob", !c.moe_router_pre_softmax).member("decoder_sparse_step", 1);
@@ -230,7 +249,7 @@ static void write_qwen_experts(JsonWriter& json, const ModelConfig& c) {
   write_fraction(json, "router_aux_loss_coef", c.aux_loss_coeff("aux_loss"));
   if (!c.moe_shared_expert_gate) return;
   json.member("shared_expert_intermediate_size", c.moe_shared_expert_intermediate_size);
-  json.member("qkv_bias", c.has_qkv_bias());
+  if (!c.attention_output_gate) json.member("qkv_bias", c.has_qkv_bias());
 }
 
 static void write_olmoe(JsonWriter& json, const ModelConfig& c) {

@@ -2,13 +2,13 @@
 // tensors our tables name: gpt2, llama, mistral, mixtral, gemma, gemma2, vaultgemma, gemma3_text,
 // olmo2, olmo3, exaone, exaone4, glm, glm4, ernie4_5, seed_oss, internlm2, internlm3, arcee,
 // helium, ministral, phi3, granite, hyperclovax, minicpm, cwm, smollm3, cohere, cohere2, qwen2,
-// qwen3, qwen2_moe, qwen3_moe, glm4_moe, dots1, granitemoe, olmoe, gpt_oss, deepseek_v2,
-// deepseek_v3, kimi_k2, nemotron, gpt_neox, gptj, codegen, gpt_bigcode, falcon, phi, opt, biogpt,
-// persimmon, jais2, stablelm, starcoder2, olmo, bert, roberta, xlm-roberta, camembert, distilbert,
-// megatron-bert, mamba2, nemotron_h, bamba, granitemoehybrid, t5, vit, clip_vision_model,
-// siglip_vision_model, internvl_vision, radio, llava and internvl.  Of gemma3, mistral3, qwen2_vl,
-// qwen2_5_vl and qwen3_vl the part that reads texts is read.  A setting that ours has not is
-// refused by name.
+// qwen3, qwen2_moe, qwen3_moe, qwen3_next, glm4_moe, dots1, granitemoe, olmoe, gpt_oss,
+// deepseek_v2, deepseek_v3, kimi_k2, nemotron, gpt_neox, gptj, codegen, gpt_bigcode, falcon, phi,
+// opt, biogpt, persimmon, jais2, stablelm, starcoder2, olmo, bert, roberta, xlm-roberta, camembert,
+// distilbert, megatron-bert, mamba2, nemotron_h, bamba, granitemoehybrid, t5, vit,
+// clip_vision_model, siglip_vision_model, internvl_vision, radio, llava and internvl.  Of gemma3,
+// mistral3, qwen2_vl, qwen2_5_vl and qwen3_vl the part that reads texts is read.  A setting that
+// ours has not is refused by name.
 //
 // What config.json does not say is as the class of transformers has it by default.
 //
@@ -42,6 +42,8 @@ struct HuggingFaceConfig {
   // whether this is such a family, and how many there are, where that is said; `model` has none.
   bool may_predict_further = false;
   std::optional<std::int64_t> further = {};
+  // What names of tensors begin with that the class passes over; empty: none.
+  std::string passed_over = {};
   // It is the part that reads texts of a model that reads images, too, whose other tensors are
   // passed over.
   bool of_texts = false;

@@ -5,6 +5,7 @@
 #include "base/json_object.h"
 #include "base/json_parse.h"
 #include "formats/hugging_face/config_families.h"
+#include "formats/hugging_face/delta_family.h"
 #include "formats/hugging_face/dense_families.h"
 #include "formats/hugging_face/latent_families.h"
 #include "formats/hugging_face/layer_norm_families.h"
@@ -51,7 +52,7 @@ void write_labels(JsonWriter& json, const ModelConfig& c) {
 
 // Families of which a setting that none of them has shows once their config.json is read.
 bool is_read_back(std::string_view type) {
-  return type == "olmoe" || type == "gpt_oss" || is_dense_family(type) ||
+  return type == "olmoe" || type == "gpt_oss" || is_delta_family(type) || is_dense_family(type) ||
          is_layer_norm_family(type) || is_post_norm_bert(type);
 }
 
@@ -170,6 +171,12 @@ bool is_ours(std::string_view name, std::string_view type) {
                                                "num_nextn_predict_layers",
                                                "num_mtp_layers",
                                                "qkv_bias",
+                                               "full_attention_interval",
+                                               "linear_conv_kernel_dim",
+                                               "linear_key_head_dim",
+                                               "linear_value_head_dim",
+                                               "linear_num_key_heads",
+                                               "linear_num_value_heads",
                                                "num_experts_per_tok",
                                                "router_aux_loss_coef",
                                                "type_vocab_size",

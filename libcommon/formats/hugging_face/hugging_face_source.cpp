@@ -132,9 +132,11 @@ void HuggingFaceSource::take_video_processor(const std::string& folder) {
 // Layers that predict further tokens are the model's where they are asked for.
 void HuggingFaceSource::take_further(const HuggingFaceConfig& stored, std::int64_t layers) {
   config_->mtp_num_layers = layers;
+  may_predict_further_ = stored.may_predict_further;
   if (layers == 0 && stored.may_predict_further)
     for (std::int64_t i = 0; i < std::max<std::int64_t>(1, stored.further.value_or(1)); ++i)
-      passed_over_.push_back(concat("layers.", stored.model.num_layers + i, "."));
+      passed_over_.push_back(concat("model.layers.", stored.model.num_layers + i, "."));
+  if (!stored.passed_over.empty()) passed_over_.push_back(stored.passed_over);
   if (layers > 0 && layers != stored.further.value_or(stored.may_predict_further ? layers : 0))
     fail(Exit::bad_config, path_, "/config.json: has ", stored.further.value_or(0),
          " layers that predict further tokens, expected ", layers);
@@ -149,11 +151,12 @@ void HuggingFaceSource::note_passed_over() {
     notes_.push_back(concat(path_, ": passed over: ", prefix_, kImagePooler,
                             "*, which is behind the hidden states"));
   for (const std::string& layer : passed_over_) {
-    const std::string begin = concat(prefix_, "model.", layer);
+    const std::string begin = prefix_ + layer;
     if (std::ranges::any_of(tensors_->tensors(),
                             [&](const auto& each) { return each.first.starts_with(begin); }))
       notes_.push_back(concat(path_, ": passed over: ", begin,
-                              "*, a layer that predicts a further token; see --mtp-num-layers"));
+                              "*, a layer that predicts a further token",
+                              may_predict_further_ ? "; see --mtp-num-layers" : ""));
   }
 }
 
@@ -175,6 +178,8 @@ HuggingFaceSource::HuggingFaceSource(const std::string& folder, const ModelSourc
     config_->untie_embeddings_and_output_weights = find_output() != nullptr;
   note_passed_over();
   if (config_->family == ModelFamily::bert) note_heads(model_rows(*config_));
+  if (config_->may_have_linear_layers() && config_->apply_layernorm_1p)
+    note_rounded(model_rows(*config_));
 }
 
 // Where config.json names no type, weights are of the one that those have which are not packed.
@@ -334,6 +339,35 @@ void HuggingFaceSource::note_heads(const ParamTable& table) {
   if (!heads.empty())
     notes_.push_back(concat(path_, ": passed over, of heads that its class has not: ",
                             names_text({heads.begin(), heads.end()})));
+}
+
+// Weights that Megatron keeps less 1 may have more bits than those.
+void HuggingFaceSource::note_rounded(const ParamTable& table) {
+  std::int64_t rounded = 0;
+  for (const Param& row : table.rows()) {
+    if (row.place.module != "self_attention.out_norm") continue;
+    const ForeignName name = names_of(row).at(0);
+    const DistTensor& tensor = stored(row, name);
+    if (!is_float(*tensor.dtype)) continue;  // which reading refuses
+    const auto bytes = static_cast<std::size_t>(row.shape.numel()) * size_of(*tensor.dtype);
+    const Buffer of_theirs(Device::cpu, bytes), of_ours(Device::cpu, bytes),
+        of_again(Device::cpu, bytes);
+    const Tensor theirs = of_theirs.tensor(*tensor.dtype, row.shape),
+                 ours = of_ours.tensor(*tensor.dtype, row.shape),
+                 again = of_again.tensor(*tensor.dtype, row.shape);
+    tensors_->read_original(tensor.key, origin_of(row.shape.rank()), theirs);
+    apply_inverse(name.transform, ours, theirs);
+    apply(name.transform, again, ours);
+    const auto size = static_cast<std::ptrdiff_t>(size_of(*tensor.dtype));
+    const auto* const a = static_cast<const std::byte*>(theirs.data());
+    const auto* const b = static_cast<const std::byte*>(again.data());
+    for (std::ptrdiff_t i = 0; i < row.shape.numel(); ++i)
+      rounded += !std::equal(a + i * size, a + (i + 1) * size, b + i * size);
+  }
+  if (rounded > 0)
+    notes_.push_back(concat(path_, ": ", rounded,
+                            " weights of norms behind the gated delta rule are rounded, as "
+                            "Megatron-LM keeps them less 1"));
 }
 
 // Says what lies beside the model in a state of which it is a part.
@@ -517,7 +551,7 @@ void HuggingFaceSource::check_all_used(const ParamTable& table) const {
     if (of_texts_ && name.starts_with("visual.")) continue;  // of a Qwen
     if (config_->family == ModelFamily::vit && name.starts_with(kImagePooler)) continue;
     if (std::ranges::any_of(passed_over_, [&](const std::string& layer) {
-          return bare_name(name).starts_with(layer);
+          return bare_name(name).starts_with(bare_name(layer));
         }))
       continue;
     const DistTensor* const original = original_of(name, table);

@@ -55,9 +55,10 @@ class HuggingFaceSource : public ModelSource {
   void unpack();
   bool dtype_is_tensors_ = false;  // of the words', where config.json does not say
   bool output_if_stored_ = false, of_texts_ = false;  // see HuggingFaceConfig
-  // What names begin with, without the model's, of each layer that predicts a further token, where
-  // the model has none of them.
+  // What names begin with of each layer that predicts a further token, where the model has none of
+  // them; and whether it may have.
   std::vector<std::string> passed_over_;
+  bool may_predict_further_ = false;
   std::string quantization_;  // HuggingFaceConfig's, or hf_quant_config.json
   std::string prefix_;        // before all names, where a state_dict() is part of a state
   void read_part(const DistTensor& tensor, const ForeignName& name, Tensor out) const;
@@ -70,6 +71,7 @@ class HuggingFaceSource : public ModelSource {
   void take_video_processor(const std::string& folder);
   void note_passed_over();
   void note_heads(const ParamTable& table);
+  void note_rounded(const ParamTable& table);
   bool is_of_other_head(const std::string& name) const;
   void check_same(const DistTensor& a, const DistTensor& b) const;
   std::vector<float> all_of(const DistTensor& tensor) const;

@@ -115,9 +115,9 @@ static void read_scaling(const ConfigJson& json, HuggingFaceConfig& config,
 
 std::optional<double> turning_part(std::string_view type) {
   static constexpr std::pair<std::string_view, double> kParts[] = {
-      {"nemotron", 0.5},  {"bamba", 0.5},    {"glm4_moe", 0.5}, {"phi3", 1},
-      {"glm", 0.5},       {"glm4", 0.5},     {"phi", 0.5},      {"stablelm", 0.25},
-      {"gpt_neox", 0.25}, {"persimmon", 0.5}};
+      {"nemotron", 0.5},  {"bamba", 0.5},     {"glm4_moe", 0.5},   {"phi3", 1},
+      {"glm", 0.5},       {"glm4", 0.5},      {"phi", 0.5},        {"stablelm", 0.25},
+      {"gpt_neox", 0.25}, {"persimmon", 0.5}, {"qwen3_next", 0.25}};
   const auto* const found =
       std::ranges::find(kParts, type, &std::pair<std::string_view, double>::first);
   return found == std::end(kParts) ? std::nullopt : std::optional(found->second);

@@ -23,21 +23,36 @@ static std::string module_of(const RowPlace& place) {
   return RowPlace{.stack = place.stack, .module = place.module}.name();
 }
 
+// Ours has of each group of heads all queries and then all gates, theirs of each head both.
+static Transform queries_and_gates(const ModelConfig& c, std::int64_t period,
+                                   std::int64_t per_group) {
+  const std::int64_t groups = c.kv_heads();
+  Transform transform{pick_rows(period, 0, 2 * per_group * c.head_dim())};
+  if (per_group == 1) return transform;
+  // [groups, 2, heads] -> [2, heads, groups] -> [heads, 2, groups] -> [groups, heads, 2]
+  for (const Rearrange& step :
+       {exchange(groups, 2 * per_group), exchange(2, per_group), exchange(2 * per_group, groups)})
+    transform.push_back(step);
+  return transform;
+}
+
 // Nothing if the row has no such part.
 static std::optional<Transform> transform_of(PartOfRow part, const ModelConfig& c,
                                              const Param& row) {
   const std::int64_t d = c.head_dim(), per_group = c.num_attention_heads / c.kv_heads(),
-                     period = (per_group + 2) * d, f = row.shape[0] / 2;
+                     queries = (c.attention_output_gate ? 2 : 1) * per_group * d,
+                     period = queries + 2 * d, f = row.shape[0] / 2;
   const bool gated = row.segments.size() > 1;
   switch (part) {
     case PartOfRow::all:
       return Transform{};
     case PartOfRow::queries:
-      return Transform{pick_rows(period, 0, per_group * d)};
+      return c.attention_output_gate ? queries_and_gates(c, period, per_group)
+                                     : Transform{pick_rows(period, 0, queries)};
     case PartOfRow::keys:
-      return Transform{pick_rows(period, per_group * d, d)};
+      return Transform{pick_rows(period, queries, d)};
     case PartOfRow::values:
-      return Transform{pick_rows(period, (per_group + 1) * d, d)};
+      return Transform{pick_rows(period, queries + d, d)};
     case PartOfRow::by_kind:
       return per_group == 1 ? Transform{exchange(c.num_attention_heads, 3)}
                             : Transform{sort_rows(period, per_group * d, d)};

@@ -5,6 +5,7 @@
 
 #include "formats/hugging_face/config_families.h"
 #include "formats/hugging_face/mamba_families.h"
+#include "formats/names/hugging_face_delta.h"
 #include "formats/names/hugging_face_encoders.h"
 #include "formats/names/hugging_face_vision.h"
 #include "model/config/model_config.h"
@@ -426,6 +427,8 @@ Names llama_names(const ModelConfig& c, const Param& row) {
   const std::string layer = further ? concat(kLlamaLayers, c.num_layers + *row.place.layer, ".")
                                     : layer_prefix(row.place, kLlamaLayers);
   if (further && row.place.inner.empty()) return names_in(kFurther, c, row, layer);
+  if (c.may_have_linear_layers())
+    if (Names names = delta_names(c, row, layer); !names.empty()) return names;
   // Of models of experts Mixtral has names of its own.
   const bool qwen = c.qk_layernorm || c.moe_shared_expert_intermediate_size > 0;
   if (row.place.param == "softmax_offset") return {{layer + "self_attn.sinks"}};
@@ -540,6 +543,7 @@ std::string_view hugging_face_type(const ModelConfig& c) {
   if (!c.hf_model_type.empty()) return c.hf_model_type;
   if (c.family == ModelFamily::mixtral && c.has_rope() && c.quick_geglu) return "gpt_oss";
   if (c.family == ModelFamily::mixtral && c.has_rope() && c.qk_layernorm_whole) return "olmoe";
+  if (c.setting_of_cpus() != nullptr && c.has_rope()) return "qwen3_next";
   if (c.family != ModelFamily::gpt || !c.has_rope()) return {};
   if (c.parallel_block)
     return c.window_size.empty() && c.no_rope_freq.empty() ? "cohere" : "cohere2";
