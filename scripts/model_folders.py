@@ -132,6 +132,8 @@ def image_reader(family, text, **settings):
 PATCHES = dict(hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2, image_size=28, patch_size=14)
 DEPTHS = dict(depth=1, hidden_size=16, intermediate_size=24, num_heads=2, out_hidden_size=60)
 SIDES = dict(rope_type="default", rope_theta=1e6, mrope_section=[2, 4, 4])
+HALF = dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5)
+THREE_OF_FOUR = ["sliding_attention"] * 3 + ["full_attention"]
 WINDOWS = dict(sliding_window=4, layer_types=["sliding_attention", "full_attention"])
 CASES = {
     "llama": lambda: llama(),
@@ -159,19 +161,24 @@ CASES = {
     "qwen2": lambda: of("Qwen2"),
     "qwen2-tied": lambda: of("Qwen2", tie_word_embeddings=True),
     "qwen3": lambda: of("Qwen3", head_dim=24),
+    "qwen2-yarn": lambda: of("Qwen2", rope_scaling=dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=16)),
     "qwen3-tied": lambda: of("Qwen3", tie_word_embeddings=True),
     "nemotron": lambda: of("Nemotron"),
+    "nemotron-tied": lambda: of("Nemotron", tie_word_embeddings=True),
     "nemotron-quarter": lambda: of("Nemotron", partial_rotary_factor=0.25, head_dim=32, attention_bias=True,
                                    mlp_bias=True),
     "gemma": lambda: of("Gemma", head_dim=26),
     "gemma2": lambda: of("Gemma2", **WINDOWS, head_dim=26, query_pre_attn_scalar=17, attn_logit_softcapping=0.9,
                          final_logit_softcapping=2.5, tie_word_embeddings=True),
+    "gemma-tied": lambda: of("Gemma", head_dim=26, tie_word_embeddings=True),
+    "gemma2-of-its-width": lambda: of("Gemma2", **WINDOWS, head_dim=26, query_pre_attn_scalar=26, tie_word_embeddings=True),
     "gemma2-without-caps": lambda: of("Gemma2", head_dim=20, attn_logit_softcapping=None, final_logit_softcapping=None),
     "gemma3": lambda: of("Gemma3Text", **WINDOWS, head_dim=26, query_pre_attn_scalar=26, rope_parameters=dict(
         sliding_attention=dict(rope_type="default", rope_theta=100.0),
         full_attention=dict(rope_type="linear", rope_theta=1e6, factor=8.0))),
     "olmo2": lambda: of("Olmo2"),
     "olmo2-mha": lambda: of("Olmo2", num_key_value_heads=3),
+    "olmo2-tied": lambda: of("Olmo2", tie_word_embeddings=True),
     "phi3": lambda: of("Phi3", pad_token_id=0),
     "phi3-window": lambda: of("Phi3", pad_token_id=0, num_key_value_heads=3, sliding_window=5),
     "phi4-mini": lambda: of("Phi3", pad_token_id=0, original_max_position_embeddings=48, tie_word_embeddings=True,
@@ -186,15 +193,21 @@ CASES = {
     "minicpm": lambda: of("Granite", embedding_multiplier=12.0, residual_multiplier=1.4 / 2**0.5, logits_scaling=60 / 8,
                           attention_multiplier=20**-0.5, tie_word_embeddings=True),
     "smollm3": lambda: of("SmolLM3", no_rope_layers=[1, 0], pad_token_id=0),
+    "smollm3-four": lambda: of("SmolLM3", num_hidden_layers=4, no_rope_layers=[1, 1, 1, 0], pad_token_id=0),
     "smollm3-all-turn": lambda: of("SmolLM3", no_rope_layers=[1, 1], pad_token_id=0),
     "command-r": lambda: of("Cohere", logit_scale=0.3, tie_word_embeddings=True),
     "command-r7b": lambda: of("Cohere2", **WINDOWS, logit_scale=0.0625, tie_word_embeddings=True),
+    "command-r7b-four": lambda: of("Cohere2", num_hidden_layers=4, sliding_window=4, layer_types=THREE_OF_FOUR, logit_scale=0.0625,
+                                   tie_word_embeddings=True),
     "neox": lambda: of("GPTNeoX", hidden_act="gelu_new", rope_parameters=dict(
         rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.3)),
+    "pythia": lambda: of("GPTNeoX", rope_parameters=HALF),
+    "pythia-tied-in-turn": lambda: of("GPTNeoX", use_parallel_residual=False, tie_word_embeddings=True, rope_parameters=HALF),
     "neox-in-turn": lambda: of("GPTNeoX", use_parallel_residual=False, attention_bias=False, rope_parameters=dict(
         rope_type="linear", factor=2.0, rope_theta=777.0, partial_rotary_factor=0.5)),
     "gptj": lambda: gptj(),
     "falcon": lambda: falcon(),
+    "falcon-two-norms": lambda: falcon(new_decoder_architecture=True, num_attention_heads=6, num_kv_heads=3),
     "falcon-groups": lambda: falcon(new_decoder_architecture=True, num_attention_heads=6, num_kv_heads=3, bias=True),
     "falcon-one-norm": lambda: falcon(new_decoder_architecture=True, num_attention_heads=6, num_kv_heads=2,
                                       num_ln_in_parallel_attn=1),
@@ -213,6 +226,7 @@ CASES = {
     "jais2-without-biases": lambda: of("Jais2", attention_bias=False, mlp_bias=False),
     "phi2-norms": lambda: of("Phi", qk_layernorm=True, num_key_value_heads=3),
     "phi2": lambda: of("Phi", rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.4)),
+    "phi2-tied": lambda: of("Phi", tie_word_embeddings=True),
     "opt": lambda: opt(),
     "opt-without-biases": lambda: opt(enable_bias=False, layer_norm_elementwise_affine=False, activation_function="gelu",
                                       tie_word_embeddings=False),
@@ -220,11 +234,16 @@ CASES = {
         rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.3)),
     "stablelm-parallel": lambda: of("StableLm", use_parallel_residual=True, num_key_value_heads=3, rope_parameters=dict(
         rope_type="default", rope_theta=10000.0, partial_rotary_factor=1.0)),
+    "stablelm-tied": lambda: of("StableLm", tie_word_embeddings=True, rope_parameters=HALF),
     "starcoder2": lambda: of("Starcoder2"),
     "starcoder2-window": lambda: of("Starcoder2", sliding_window=5, tie_word_embeddings=True),
     "olmo": lambda: of("Olmo"),
     "olmo3": lambda: of("Olmo3", **WINDOWS, rope_scaling=dict(rope_type="yarn", factor=4.0, attention_factor=1.2,
                                                                original_max_position_embeddings=16), rope_theta=500000.0),
+    "olmo3-windows": lambda: of("Olmo3", num_hidden_layers=4, sliding_window=4, layer_types=THREE_OF_FOUR,
+                                rope_scaling=dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=16),
+                                rope_theta=500000.0),
+    "olmo3-plain-windows": lambda: of("Olmo3", num_hidden_layers=4, sliding_window=4, layer_types=THREE_OF_FOUR),
     "olmo3-base": lambda: of("Olmo3", **WINDOWS, rope_parameters={
         kind: dict(rope_type="default", rope_theta=777.0) for kind in ("sliding_attention", "full_attention")}),
     "vaultgemma": lambda: of("VaultGemma", **WINDOWS, head_dim=26, query_pre_attn_scalar=17, attn_logit_softcapping=0.9,
@@ -238,6 +257,7 @@ CASES = {
     "cwm-all-see": lambda: of("Cwm", head_dim=20, layer_types=["full_attention"] * 2, rope_parameters=dict(
         rope_type="default", rope_theta=777.0)),
     "exaone4": lambda: of("Exaone4", **WINDOWS),
+    "exaone4-windows": lambda: of("Exaone4", num_hidden_layers=64, sliding_window=4, layer_types=THREE_OF_FOUR * 16),
     "exaone4-all-turn": lambda: of("Exaone4", sliding_window=None, tie_word_embeddings=True, layer_types=["full_attention"] * 2),
     "glm": lambda: of("Glm", head_dim=20, pad_token_id=0),
     "glm4": lambda: of("Glm4", head_dim=20, attention_bias=False, pad_token_id=0),
@@ -252,14 +272,24 @@ CASES = {
                              sliding_window=5, layer_types=["full_attention", "sliding_attention"]),
     "granitemoe": lambda: experts("GraniteMoe", num_local_experts=4, embedding_multiplier=12.0, residual_multiplier=0.22,
                                   logits_scaling=6.0, attention_multiplier=0.0625),
+    "dots1-mha": lambda: experts("Dots1", n_routed_experts=4, moe_intermediate_size=40, n_shared_experts=2, norm_topk_prob=True,
+                                 n_group=1, topk_group=1, first_k_dense_replace=1, num_key_value_heads=4, sliding_window=None),
+    "granitemoe-tied": lambda: experts("GraniteMoe", num_local_experts=4, tie_word_embeddings=True),
+    "gpt-oss": lambda: experts("GptOss", num_local_experts=4, head_dim=16, sliding_window=4),
+    "gpt-oss-plain": lambda: experts("GptOss", num_local_experts=4, head_dim=16, sliding_window=4, rope_parameters=dict(
+        rope_type="default", rope_theta=777.0)),
     "mixtral": lambda: experts("Mixtral", num_local_experts=4),
     "mixtral-window": lambda: experts("Mixtral", num_local_experts=3, sliding_window=4),
     "qwen2-moe": lambda: experts("Qwen2Moe", num_experts=4, moe_intermediate_size=40, shared_expert_intermediate_size=48),
+    "qwen2-moe-tied": lambda: experts("Qwen2Moe", num_experts=4, moe_intermediate_size=40, shared_expert_intermediate_size=48,
+                                      tie_word_embeddings=True),
     "qwen2-moe-normalized": lambda: experts("Qwen2Moe", num_experts=4, moe_intermediate_size=40, norm_topk_prob=True,
                                             shared_expert_intermediate_size=48, decoder_sparse_step=2),
     "qwen3-moe": lambda: experts("Qwen3Moe", num_experts=4, moe_intermediate_size=40, head_dim=20),
     "qwen3-moe-normalized": lambda: experts("Qwen3Moe", num_experts=4, moe_intermediate_size=40, norm_topk_prob=True,
                                             mlp_only_layers=[0]),
+    "olmoe": lambda: experts("Olmoe", num_experts=4, num_key_value_heads=4),
+    "olmoe-tied": lambda: experts("Olmoe", num_experts=4, num_key_value_heads=4, tie_word_embeddings=True),
     "glm4-moe": lambda: experts("Glm4Moe", n_routed_experts=4, moe_intermediate_size=40, head_dim=20,
                                 first_k_dense_replace=1, n_group=1, topk_group=1, pad_token_id=0),
     "glm4-moe-groups": lambda: experts("Glm4Moe", n_routed_experts=8, moe_intermediate_size=40, head_dim=20, n_group=4,
@@ -408,7 +438,7 @@ class Programs:
         done = subprocess.run([str(self.folder / program), *map(str, words)], capture_output=True, text=True)
         if done.returncode:
             refuses = 0 < done.returncode != 70
-            raise (RuntimeError if refuses else Broken)(f"{program}: {done.returncode}: {done.stderr.strip()[-300:]}")
+            raise (RuntimeError if refuses else Broken)(f"{program}: {done.returncode}: {done.stderr.strip()[-600:]}")
         return done.stdout
 
 

@@ -175,6 +175,7 @@ if [[ -n $data ]]; then
   long scripts/compare-gguf-types.py "$python" scripts/compare-gguf-types.py build/release/cmd
   if "$python" -c 'import xllamacpp' 2> /dev/null; then
     long scripts/compare-importance.py "$python" scripts/compare-importance.py build/release/cmd
+    long scripts/compare-llama-cpp.py "$python" scripts/compare-llama-cpp.py build/release/cmd
   fi
   long scripts/compare-ranks.py "$python" scripts/compare-ranks.py build/release/cmd \
     ${releases:+--releases "$releases"}

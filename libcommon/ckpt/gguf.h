@@ -101,6 +101,8 @@ class GgufValue {
   std::string as_text(const std::string& where) const;
   std::vector<std::string_view> as_texts(const std::string& where) const;
   std::vector<std::int64_t> as_integers(const std::string& where) const;
+  // One whole number, or an array of them, or of flags, which are 0 and 1.
+  std::vector<std::int64_t> as_numbers(const std::string& where) const;
   std::vector<float> as_reals(const std::string& where) const;
   std::string json() const;  // of an array a text, its length
 

@@ -108,6 +108,14 @@ std::vector<std::int64_t> GgufValue::as_integers(const std::string& where) const
   return numbers;
 }
 
+std::vector<std::int64_t> GgufValue::as_numbers(const std::string& where) const {
+  if (type_ != Value::array) return {as_integer(where)};
+  if (element_ != Value::boolean) return as_integers(where);
+  std::vector<std::int64_t> numbers;
+  for (std::uint64_t i = 0; i < count_; ++i) numbers.push_back(element(i).as_flag(where) ? 1 : 0);
+  return numbers;
+}
+
 std::vector<float> GgufValue::as_reals(const std::string& where) const {
   if (type_ != Value::array) fail(Exit::bad_data, where, ": expected an array of real numbers");
   std::vector<float> numbers;

@@ -51,6 +51,7 @@ inline const OwnConfig* own_config(const std::string& name) {
        R"("embedding_multiplier":12.0,"residual_multiplier":0.22,"logits_scaling":0.125)"},
       {"cwm", "cwm", R"("head_dim":8,"sliding_window":3)"},
       {"falcon", "falcon", R"("ffn_hidden_size":24)"},
+      {"falcon_two_norms", "falcon", R"("new_decoder_architecture":true,"num_kv_heads":2)"},
       {"falcon_groups", "falcon",
        R"("new_decoder_architecture":true,"num_kv_heads":2,"bias":true)"},
       {"falcon_in_turn", "falcon", R"("parallel_attn":false,"multi_query":false,"bias":true)"},
@@ -63,6 +64,9 @@ inline const OwnConfig* own_config(const std::string& name) {
       {"starcoder2", "starcoder2", R"("sliding_window":4)"},
       {"olmo3", "olmo3",
        R"("sliding_window":3,"layer_types":["sliding_attention","full_attention"])"},
+      {"olmo3_four", "olmo3",
+       R"("sliding_window":3,"layer_types":["sliding_attention","full_attention"])"},
+      {"exaone4_plain", "exaone4", R"("sliding_window":null)"},
       {"exaone4", "exaone4",
        R"("sliding_window":3,"layer_types":["sliding_attention","full_attention"])"},
       {"glm", "glm", R"("head_dim":8)"},
@@ -71,6 +75,7 @@ inline const OwnConfig* own_config(const std::string& name) {
       {"ernie4_5_plain", "ernie4_5", R"("head_dim":8)"},
       {"arcee_plain", "arcee", R"("mlp_bias":false)"},
       {"seed_oss", "seed_oss", R"("head_dim":8)"},
+      {"internlm3_plain", "internlm3", R"("head_dim":8)"},
       {"internlm3", "internlm3", R"("head_dim":8,"qkv_bias":true,"bias":true)"},
       {"arcee", "arcee", R"("mlp_bias":true,"attention_bias":true)"},
       {"helium", "helium", R"("head_dim":4)"},
@@ -86,6 +91,9 @@ inline const OwnConfig* own_config(const std::string& name) {
       {"qwen3_next_dense", "qwen3_next",
        R"("layer_types":["full_attention","full_attention"],"head_dim":6,"num_experts":0,)"
        R"("partial_rotary_factor":1.0)"},
+      {"dots1_mha", "dots1",
+       R"("n_routed_experts":4,"num_experts_per_tok":2,"n_shared_experts":2,"norm_topk_prob":true,)"
+       R"("moe_intermediate_size":32,"first_k_dense_replace":1)"},
       {"granitemoe", "granitemoe",
        R"("num_local_experts":4,"embedding_multiplier":12.0,"residual_multiplier":0.22,)"
        R"("logits_scaling":6.0,"attention_multiplier":0.3)"},
@@ -125,6 +133,11 @@ inline ModelConfig config_named(const std::string& name) {
                R"("num_attention_heads":4,"num_key_value_heads":2,"intermediate_size":24,)",
                R"("max_position_embeddings":8,)", own->json, "}");
     c = parse_hugging_face_config(json, "config.json").model;
+  }
+  if (name == "dots1_mha") c.num_query_groups = c.num_attention_heads;
+  if (name == "olmo3_four") {
+    c.num_layers = 4;
+    c.window_attn_skip_freq = {1, 1, 1, 0};
   }
   if (name == "tied") c.untie_embeddings_and_output_weights = false;
   if (name == "mistral") c.window_size = "3,0";

@@ -45,6 +45,7 @@ class GgufModels : public Convert {
       config_.kv_channels.reset();
       config_.mscale = config_.mscale_all_dim;
     }
+    if (family == "olmoe") config_.num_query_groups = config_.num_attention_heads;
     if (family == "scaled") config_.rotary_base = 5'000'000;  // one channel is as slow as they get
     fs::remove_all(scratch_.path("hf"));
     write_hugging_face(scratch_.path("hf"), config_, dtype);
@@ -131,13 +132,29 @@ TEST_F(GgufModels, BecomeWhatTheyWereMadeOf) {
                                       {"stablelm_parallel", DType::f32},
                                       {"olmo", DType::bf16},
                                       {"arcee_plain", DType::bf16},
-                                      {"ernie4_5_plain", DType::bf16}}) {
+                                      {"ernie4_5_plain", DType::bf16},
+                                      {"phi_tied", DType::bf16},
+                                      {"gpt_oss", DType::bf16},
+                                      {"glm4_moe", DType::bf16},
+                                      {"dots1_mha", DType::f32},
+                                      {"granitemoe", DType::f16},
+                                      {"olmo3_four", DType::bf16},
+                                      {"exaone4_plain", DType::bf16},
+                                      {"glm", DType::bf16},
+                                      {"glm4", DType::f16},
+                                      {"seed_oss", DType::bf16},
+                                      {"internlm3_plain", DType::bf16},
+                                      {"gpt_neox", DType::bf16},
+                                      {"falcon", DType::bf16},
+                                      {"falcon_two_norms", DType::f32}}) {
     write(family, dtype);
     make("hf", "gguf", "gguf");
     const ConvertReport report = make("gguf", "core", "core");
     EXPECT_EQ(report.from, "gguf");
     EXPECT_EQ(report.compared, report.rows);
     make("gguf/model.gguf", "back", "hf");
+    make("back", "again/gguf", "gguf");
+    EXPECT_EQ(content("again/gguf/model.gguf"), content("gguf/model.gguf")) << family;
     EXPECT_EQ(content("back/model.safetensors"), content("hf/model.safetensors")) << family;
     EXPECT_EQ(difference("gguf", "hf"), "");
     EXPECT_EQ(difference("core", "gguf/model.gguf"), "");
@@ -145,9 +162,37 @@ TEST_F(GgufModels, BecomeWhatTheyWereMadeOf) {
 }
 
 TEST_F(GgufModels, SettingsAreTheModels) {
-  for (const char* family : {"gpt2", "llama", "tied", "qwen2", "qwen2_moe", "qwen3_moe", "olmoe",
-                             "scaled", "gemma", "gemma2", "gemma3_text", "phi3", "olmo2", "granite",
-                             "smollm3", "cohere", "cohere2", "deepseek_v2_lite", "deepseek_v3"}) {
+  for (const char* family : {"gpt2",
+                             "llama",
+                             "tied",
+                             "qwen2",
+                             "qwen2_moe",
+                             "qwen3_moe",
+                             "olmoe",
+                             "scaled",
+                             "gemma",
+                             "gemma2",
+                             "gemma3_text",
+                             "phi3",
+                             "olmo2",
+                             "granite",
+                             "smollm3",
+                             "cohere",
+                             "cohere2",
+                             "deepseek_v2_lite",
+                             "deepseek_v3",
+                             "gpt_oss",
+                             "glm4_moe",
+                             "dots1_mha",
+                             "granitemoe",
+                             "olmo3_four",
+                             "exaone4_plain",
+                             "glm",
+                             "glm4",
+                             "seed_oss",
+                             "gpt_neox",
+                             "falcon",
+                             "falcon_two_norms"}) {
     write(family, DType::bf16);
     make("hf", "gguf", "gguf");
     const auto found = open_model(scratch_.path("gguf"));
@@ -165,6 +210,67 @@ TEST_F(GgufModels, SettingsAreTheModels) {
     EXPECT_EQ(found->dtype(), DType::bf16);
     EXPECT_EQ(hugging_face_config(found->config(), DType::bf16, ""),
               hugging_face_config(config_, DType::bf16, ""));
+  }
+}
+
+// By its own numbers, where llama.cpp has no tensor of factors for the architecture.
+TEST_F(GgufModels, YarnTravels) {
+  write("qwen2", DType::bf16);
+  const auto scale = [&](const std::string& words) {
+    std::string config = content("hf/config.json");
+    const std::string none = R"("rope_scaling":null)";
+    ASSERT_NE(config.find(none), config.npos);
+    config.replace(config.find(none), none.size(), R"("rope_scaling":{"rope_type":"yarn")" + words);
+    File::create(scratch_.path("hf/config.json")).write(config);
+  };
+  const std::string plain = content("hf/config.json");
+  scale(R"(,"factor":4.0,"original_max_position_embeddings":16,"beta_fast":3.5})");
+  make("hf", "gguf", "gguf");
+  const GgufReader file(scratch_.path("gguf/model.gguf"));
+  for (const auto& [key, value] : {std::pair("type", "\"yarn\""),
+                                   {"factor", "4"},
+                                   {"original_context_length", "16"},
+                                   {"yarn_beta_fast", "3.5"},
+                                   {"yarn_beta_slow", "1"}})
+    EXPECT_EQ(file.value(concat("qwen2.rope.scaling.", key)).json(), value) << key;
+  EXPECT_EQ(file.find(kGgufFrequencies), nullptr);
+  EXPECT_EQ(open_model(scratch_.path("gguf"))->config().rope_frequency_factors,
+            open_model(scratch_.path("hf"))->config().rope_frequency_factors);
+  File::create(scratch_.path("hf/config.json")).write(plain);
+  scale(R"(,"factor":4.0,"attention_factor":1.5})");
+  EXPECT_EQ(error("hf", "out", "gguf"),
+            "78 --rope-frequency-factors: llama.cpp has that for Llamas, Phi-3 and EXAONE 4 only, "
+            "and of qwen2 YaRN with its usual attention_factor");
+}
+
+// llama.cpp wants an output layer of these even where it is the words.
+TEST_F(GgufModels, TiedOutputLayersAreThereAndReadAsTied) {
+  for (const char* family : {"olmo2", "olmoe", "nemotron", "qwen2_moe", "phi_tied", "stablelm",
+                             "gpt_neox", "gpt_oss", "dots1_mha"}) {
+    config_ = config_named(family);
+    config_.hidden_size = 32;
+    config_.kv_channels = 8;
+    config_.ffn_hidden_size = 64;
+    config_.untie_embeddings_and_output_weights = false;
+    if (std::string(family) == "olmoe") config_.num_query_groups = config_.num_attention_heads;
+    fs::remove_all(scratch_.path("hf"));
+    write_hugging_face(scratch_.path("hf"), config_, DType::bf16);
+    for (const char* dtype : {"", "q8_0", "q4_k_m"}) {
+      make("hf", "gguf", "gguf", dtype);
+      const GgufReader file(scratch_.path("gguf/model.gguf"));
+      const DistTensor &words = file.at(kGgufWords), &output = file.at(kGgufOutput);
+      EXPECT_EQ(words.shape, output.shape);
+      const auto found = open_model(scratch_.path("gguf"));
+      EXPECT_EQ(found->config().untie_embeddings_and_output_weights,
+                words.dtype_name != output.dtype_name)
+          << family << dtype;
+      found->check_all_used(model_rows(found->config()));
+    }
+    make("hf", "gguf", "gguf");
+    make("gguf", "back", "hf");
+    const bool whole = std::string(family) != "nemotron";  // whose norms lose bits
+    EXPECT_EQ(content("back/model.safetensors") == content("hf/model.safetensors"), whole)
+        << family;
   }
 }
 
@@ -225,6 +331,11 @@ TEST_F(GgufModels, WhatLatentsHaveNotThereIsRefused) {
   options.source.further = 2;
   EXPECT_EQ(
       error("hf", "out", "gguf", options).find("78 --mtp-num-layers: llama.cpp's deepseek2 has no"),
+      0U);
+  write("glm4_moe_further", DType::f32);
+  options.source.further = 1;
+  EXPECT_EQ(
+      error("hf", "out", "gguf", options).find("78 --mtp-num-layers: llama.cpp's glm4moe has no"),
       0U);
 }
 
@@ -797,15 +908,12 @@ TEST_F(GgufModels, WhatIsNotAModelOfOursIsRefused) {
   EXPECT_EQ(refusal(), "65 has no tensor blk.1.ffn_up.weight");
   const GgufKeyValues other = [] {
     GgufKeyValues to;
-    to.text("general.architecture", "gptneox");
+    to.text("general.architecture", "rwkv7");
     return to;
   }();
   GgufWriter(scratch_.path("made.gguf"), other, {}).close();
-  EXPECT_EQ(
-      refusal(),
-      "78 is of architecture \"gptneox\", expected one of gpt2, llama, qwen2, qwen2moe, "
-      "qwen3, qwen3moe, olmoe, deepseek2, gemma, gemma2, gemma3, phi3, olmo2, granite, smollm3, "
-      "command-r, cohere2, nemotron, phi2, starcoder2, stablelm, olmo, arcee, ernie4_5");
+  EXPECT_EQ(refusal(),
+            concat("78 is of architecture \"rwkv7\", expected one of ", gguf_architectures()));
   File::create(scratch_.path("made.gguf")).write("a text");
   EXPECT_EQ(refusal(), "66 is a file, but no GGUF file; expected one, or a model's folder");
   ConvertOptions loader;

@@ -205,7 +205,9 @@ TEST(GgufMixtures, ImportantTensorsHaveMoreBits) {
   config.untie_embeddings_and_output_weights = true;
   const auto type = [&](const char* mixture, const std::string& tensor,
                         std::int64_t columns = 4096) {
-    return name_of(gguf_type(*gguf_mixture(mixture), config, tensor + ".weight", columns));
+    return name_of(gguf_type(*gguf_mixture(mixture), config,
+                             config.untie_embeddings_and_output_weights, tensor + ".weight",
+                             columns));
   };
   const auto layers = [&](const char* mixture, const char* tensor) {
     std::string bits;
@@ -355,10 +357,15 @@ TEST_F(Gg, WhatLlamaCppDoesNotComputeIsRefused) {
         {"olmoe_post", "--moe-router-pre-softmax: llama.cpp computes olmoe with it"},
         {"qwen3_moe_dense",
          "--moe-layer-freq [0,1]: all layers of llama.cpp's qwen3moe have experts"},
-        {"glm4_moe", "there is none for glm4_moe"},
-        {"gpt_oss", "there is none for gpt_oss"},
+        {"olmoe", "--group-query-attention: llama.cpp computes olmoe with another"},
+        {"dots1", "--group-query-attention: llama.cpp computes dots1 with another"},
+        {"gptj", "there is none for gptj"},
+        {"olmo3", "--window-attn-skip-freq: llama.cpp computes olmo2 with another"},
+        {"exaone4", "--window-size: llama.cpp computes exaone4 with another"},
+        {"falcon_groups", "--disable-bias-linear: llama.cpp computes falcon with another"},
+        {"falcon_in_turn", "--parallel-block: llama.cpp computes falcon with another"},
+        {"gpt_neox_in_turn", "--disable-bias-linear: llama.cpp's gptneox has biases"},
         {"deepseek_v3", "--mscale: llama.cpp's deepseek2 has that of --mscale-all-dim, above 0"},
-        {"phi_tied", "--untie-embeddings-and-output-weights: llama.cpp's phi2 needs it"},
         {"phi_norms", "--qk-layernorm: llama.cpp's phi2 has no norms of heads"},
         {"bert", "there is none for megatron-bert"}}) {
     fs::remove_all(scratch_.path("hf"));

@@ -1,5 +1,7 @@
 #include "formats/gguf/gguf_experts.h"
 
+#include <algorithm>
+
 #include "model/config/model_config.h"
 
 namespace mt {
@@ -20,14 +22,30 @@ constexpr ModuleName kExperts[] = {
 };
 constexpr const char* kGate = "ffn_gate_inp_shexp.weight";
 
+// expert_gating_func.
+constexpr std::int64_t kSoftmax = 1, kSigmoid = 2;
+
 // Whose experts are as wide as an MLP.
 bool is_as_wide(const GgufArchitecture& known) {
-  return known.model_type == "mixtral" || known.model_type == "olmoe";
+  return known.model_type == "mixtral" || known.model_type == "olmoe" ||
+         known.model_type == "granitemoe";
+}
+
+// Whose config.json has Mixtral's words.
+bool has_words_of_mixtral(std::string_view type) {
+  return type == "mixtral" || type == "gpt_oss" || type == "granitemoe";
 }
 
 }  // namespace
 
 void check_gguf_experts(const ModelConfig& c, const GgufArchitecture& known) {
+  if (known.experts == GgufExperts::sigmoid) {
+    if (c.mtp_num_layers > 0)
+      fail(Exit::bad_config, "--mtp-num-layers: llama.cpp's ", known.name,
+           " has no layers that predict further tokens here; mt-convert --mtp-num-layers 0 leaves "
+           "them out");
+    return;
+  }
   const bool of_all = known.experts == GgufExperts::all;
   if (c.moe_router_pre_softmax != of_all)
     fail(Exit::bad_config, "--moe-router-pre-softmax: llama.cpp computes ", known.name,
@@ -37,36 +55,75 @@ void check_gguf_experts(const ModelConfig& c, const GgufArchitecture& known) {
          known.name, " have experts");
 }
 
-void add_gguf_experts(GgufKeyValues& to, const ModelConfig& c, const GgufArchitecture& known) {
-  const auto size = [&](const char* key, std::int64_t value) {
-    to.integer(concat(known.name, ".", key), static_cast<std::uint32_t>(value));
-  };
-  size("expert_count", c.num_experts);
-  size("expert_used_count", c.moe_router_topk);
+void add_gguf_experts(GgufSettingsWriter& to, const ModelConfig& c, const GgufArchitecture& known) {
+  if (known.experts == GgufExperts::sigmoid) return add_told_experts(to, c);
+  to.size("expert_count", c.num_experts);
+  to.size("expert_used_count", c.moe_router_topk);
   if (is_as_wide(known)) return;
-  size("expert_feed_forward_length", c.expert_ffn());
+  to.size("expert_feed_forward_length", c.expert_ffn());
   if (c.moe_shared_expert_gate)
-    size("expert_shared_feed_forward_length", c.moe_shared_expert_intermediate_size);
+    to.size("expert_shared_feed_forward_length", c.moe_shared_expert_intermediate_size);
 }
 
-void read_gguf_experts(JsonWriter& json, const GgufReader& file, const GgufArchitecture& known) {
-  const auto size = [&](const char* name) {
-    const std::string key = concat(known.name, ".", name);
-    return file.value(key).as_integer(concat(file.path(), ": ", key));
-  };
-  const bool mixtral = known.model_type == "mixtral";
-  json.member(mixtral ? "num_local_experts" : "num_experts", size("expert_count"));
-  json.member("num_experts_per_tok", size("expert_used_count"));
-  if (is_as_wide(known)) return;
-  json.member("moe_intermediate_size", size("expert_feed_forward_length"));
+void read_gguf_experts(JsonWriter& json, const GgufSettings& file, const GgufArchitecture& known) {
+  if (known.experts == GgufExperts::sigmoid) {
+    if (!has_sigmoids(file, true))
+      fail(Exit::bad_config, file.where("expert_gating_func"), ": is ", kSoftmax, ", expected ",
+           kSigmoid);
+    return read_told_experts(json, file);
+  }
+  const bool mixtral = has_words_of_mixtral(known.model_type);
+  json.member(mixtral ? "num_local_experts" : "num_experts", file.size("expert_count"));
+  json.member("num_experts_per_tok", file.size("expert_used_count"));
+  if (mixtral || is_as_wide(known)) return;
+  json.member("moe_intermediate_size", file.size("expert_feed_forward_length"));
   json.member("norm_topk_prob", known.experts != GgufExperts::all);
   if (known.model_type != "qwen2_moe") return;
-  json.member("shared_expert_intermediate_size", size("expert_shared_feed_forward_length"));
-  json.member("qkv_bias", file.find("blk.0.attn_q.bias") != nullptr);
+  json.member("shared_expert_intermediate_size", file.size("expert_shared_feed_forward_length"));
+  json.member("qkv_bias", file.file().find("blk.0.attn_q.bias") != nullptr);
 }
 
-bool is_gguf_router(std::string_view tensor) {
-  return tensor.ends_with(".ffn_gate_inp.weight") || tensor.ends_with(kGate);
+bool has_sigmoids(const GgufSettings& file, bool usual) {
+  constexpr const char* kKey = "expert_gating_func";
+  const std::int64_t kind = file.size_or(kKey, usual ? kSigmoid : kSoftmax);
+  if (kind != kSoftmax && kind != kSigmoid)
+    fail(Exit::bad_config, file.where(kKey), ": is ", kind, ", expected ", kSoftmax, " or ",
+         kSigmoid);
+  return kind == kSigmoid;
+}
+
+void add_told_experts(GgufSettingsWriter& to, const ModelConfig& c) {
+  const std::vector<bool> experts = c.experts_of_layers(c.num_layers);
+  const bool sigmoid = c.moe_router_score_function == "sigmoid";
+  to.size("leading_dense_block_count", std::ranges::count(experts, false));
+  to.size("expert_count", c.num_experts);
+  to.size("expert_used_count", c.moe_router_topk);
+  to.size("expert_feed_forward_length", c.expert_ffn());
+  to.size("expert_shared_count", c.moe_shared_expert_intermediate_size / c.expert_ffn());
+  to.real("expert_weights_scale",
+          c.moe_router_topk_scaling_factor == 0 ? 1 : c.moe_router_topk_scaling_factor);
+  to.flag("expert_weights_norm", sigmoid);
+  to.size("expert_gating_func", sigmoid ? kSigmoid : kSoftmax);
+  if (c.moe_router_num_groups == 0) return;
+  to.size("expert_group_count", c.moe_router_num_groups);
+  to.size("expert_group_used_count", c.moe_router_group_topk);
+}
+
+void read_told_experts(JsonWriter& json, const GgufSettings& file) {
+  json.member("n_routed_experts", file.size("expert_count"));
+  json.member("num_experts_per_tok", file.size("expert_used_count"));
+  json.member("moe_intermediate_size", file.size("expert_feed_forward_length"));
+  json.member("n_shared_experts", file.size("expert_shared_count"));
+  json.key("routed_scaling_factor").raw(file.digits("expert_weights_scale"));
+  json.member("norm_topk_prob", file.flag_or("expert_weights_norm", false));
+  json.member("n_group", file.size_or("expert_group_count", 1));
+  json.member("topk_group", file.size_or("expert_group_used_count", 1));
+  json.member("first_k_dense_replace", file.size("leading_dense_block_count"));
+}
+
+bool is_gguf_float32(std::string_view tensor) {
+  return tensor.ends_with(".ffn_gate_inp.weight") || tensor.ends_with(kGate) ||
+         tensor.ends_with(".bias");
 }
 
 std::vector<ForeignName> gguf_expert_tensors(const ModelConfig& c, const Param& row,

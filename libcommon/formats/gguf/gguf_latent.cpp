@@ -1,10 +1,9 @@
 #include "formats/gguf/gguf_latent.h"
 
-#include <algorithm>
-#include <cmath>
 #include <cstdio>
 
 #include "base/json_object.h"
+#include "formats/gguf/gguf_experts.h"
 #include "model/config/model_config.h"
 
 namespace mt {
@@ -19,10 +18,7 @@ constexpr ModuleName kLatent[] = {
     {"self_attention.kv_layernorm", "attn_kv_a_norm"},
 };
 
-// expert_gating_func.
-constexpr std::int64_t kSoftmax = 1, kSigmoid = 2;
-
-std::string own(const char* key) { return concat("deepseek2.", key); }
+constexpr std::string_view kName = "deepseek2";
 
 std::string seven_digits(double value) {
   char text[32];
@@ -30,47 +26,7 @@ std::string seven_digits(double value) {
   return text;
 }
 
-// Its settings, some of which may be left out.
-class Reading {
- public:
-  explicit Reading(const GgufReader& file) : file_(file) {}
-
-  bool has(const char* key) const { return file_.find_value(own(key)) != nullptr; }
-  std::string where(const char* key) const { return concat(file_.path(), ": ", own(key)); }
-  std::int64_t size(const char* key) const { return file_.value(own(key)).as_integer(where(key)); }
-  std::int64_t size_or(const char* key, std::int64_t other) const {
-    return has(key) ? size(key) : other;
-  }
-  double real(const char* key) const {
-    const double value = file_.value(own(key)).as_real(where(key));
-    if (!std::isfinite(value)) fail(Exit::bad_data, where(key), ": is not finite");
-    return value;
-  }
-  // The decimal that was rounded to float32.
-  std::string digits(const char* key) const {
-    real(key);
-    return file_.value(own(key)).json();
-  }
-  std::string text_or(const char* key, const char* other) const {
-    return has(key) ? file_.value(own(key)).as_text(where(key)) : other;
-  }
-  bool is_sigmoid() const {
-    const std::int64_t kind = size_or("expert_gating_func", kSoftmax);
-    if (kind != kSoftmax && kind != kSigmoid)
-      fail(Exit::bad_config, where("expert_gating_func"), ": is ", kind, ", expected ", kSoftmax,
-           " or ", kSigmoid);
-    return kind == kSigmoid;
-  }
-  bool weighs_by_sum() const {
-    constexpr const char* kNorm = "expert_weights_norm";
-    return has(kNorm) && file_.value(own(kNorm)).as_flag(where(kNorm));
-  }
-
- private:
-  const GgufReader& file_;
-};
-
-void read_scaling(JsonWriter& json, const Reading& file) {
+void read_scaling(JsonWriter& json, const GgufSettings& file) {
   const std::string kind = file.text_or("rope.scaling.type", "none");
   json.key("rope_scaling");
   if (kind == "none") return void(json.null());
@@ -93,19 +49,11 @@ void read_scaling(JsonWriter& json, const Reading& file) {
   json.end_object();
 }
 
-void read_experts(JsonWriter& json, const Reading& file) {
-  const bool sigmoid = file.is_sigmoid();
-  json.member("n_routed_experts", file.size("expert_count"));
-  json.member("num_experts_per_tok", file.size("expert_used_count"));
-  json.member("moe_intermediate_size", file.size("expert_feed_forward_length"));
-  json.member("n_shared_experts", file.size("expert_shared_count"));
-  json.key("routed_scaling_factor").raw(file.digits("expert_weights_scale"));
-  json.member("norm_topk_prob", file.weighs_by_sum());
+void read_experts(JsonWriter& json, const GgufSettings& file) {
+  const bool sigmoid = has_sigmoids(file, false);
+  read_told_experts(json, file);
   json.member("scoring_func", sigmoid ? "sigmoid" : "softmax");
   json.member("topk_method", sigmoid ? "noaux_tc" : "greedy");
-  json.member("n_group", file.size_or("expert_group_count", 1));
-  json.member("topk_group", file.size_or("expert_group_used_count", 1));
-  json.member("first_k_dense_replace", file.size("leading_dense_block_count"));
   json.member("moe_layer_freq", 1);
   if (sigmoid) json.member("num_nextn_predict_layers", 0);
 }
@@ -125,53 +73,34 @@ void check_gguf_latent(const ModelConfig& c) {
            "no layers that predict further tokens; mt-convert --mtp-num-layers 0 leaves them out");
 }
 
-void add_gguf_latent(GgufKeyValues& to, const ModelConfig& c) {
-  const auto size = [&](const char* key, std::int64_t value) {
-    to.integer(own(key), static_cast<std::uint32_t>(value));
-  };
-  const auto real = [&](const char* key, double value) {
-    to.real(own(key), static_cast<float>(value));
-  };
+void add_gguf_latent(GgufSettingsWriter& to, const ModelConfig& c) {
   const std::int64_t turning = c.qk_pos_emb_head_dim;
-  size("attention.key_length", c.kv_lora_rank + turning);
-  size("attention.value_length", c.kv_lora_rank);
-  size("attention.key_length_mla", c.latent_q_width());
-  size("attention.value_length_mla", c.v_head_dim);
-  if (c.q_lora_rank) size("attention.q_lora_rank", *c.q_lora_rank);
-  size("attention.kv_lora_rank", c.kv_lora_rank);
-  size("rope.dimension_count", turning);
-  real("rope.freq_base", c.rotary_base);
+  to.size("attention.key_length", c.kv_lora_rank + turning);
+  to.size("attention.value_length", c.kv_lora_rank);
+  to.size("attention.key_length_mla", c.latent_q_width());
+  to.size("attention.value_length_mla", c.v_head_dim);
+  if (c.q_lora_rank) to.size("attention.q_lora_rank", *c.q_lora_rank);
+  to.size("attention.kv_lora_rank", c.kv_lora_rank);
+  to.size("rope.dimension_count", turning);
+  to.real("rope.freq_base", c.rotary_base);
   if (c.rotary_scaling_factor != 1) {
-    to.text(own("rope.scaling.type"), "yarn");
-    real("rope.scaling.factor", c.rotary_scaling_factor);
-    size("rope.scaling.original_context_length",
-         c.original_max_position_embeddings.value_or(c.max_position_embeddings));
-    real("rope.scaling.yarn_beta_fast", c.yarn_beta_fast);
-    real("rope.scaling.yarn_beta_slow", c.yarn_beta_slow);
-    real("rope.scaling.yarn_log_multiplier", 0.1 * c.mscale_all_dim);
+    to.text("rope.scaling.type", "yarn");
+    to.real("rope.scaling.factor", c.rotary_scaling_factor);
+    to.size("rope.scaling.original_context_length",
+            c.original_max_position_embeddings.value_or(c.max_position_embeddings));
+    to.real("rope.scaling.yarn_beta_fast", c.yarn_beta_fast);
+    to.real("rope.scaling.yarn_beta_slow", c.yarn_beta_slow);
+    to.real("rope.scaling.yarn_log_multiplier", 0.1 * c.mscale_all_dim);
   }
-  const std::vector<bool> experts = c.experts_of_layers(c.num_layers);
-  const bool sigmoid = c.moe_router_score_function == "sigmoid";
-  size("leading_dense_block_count", std::ranges::count(experts, false));
-  size("expert_count", c.num_experts);
-  size("expert_used_count", c.moe_router_topk);
-  size("expert_feed_forward_length", c.expert_ffn());
-  size("expert_shared_count", c.moe_shared_expert_intermediate_size / c.expert_ffn());
-  real("expert_weights_scale",
-       c.moe_router_topk_scaling_factor == 0 ? 1 : c.moe_router_topk_scaling_factor);
-  to.flag(own("expert_weights_norm"), sigmoid);
-  size("expert_gating_func", sigmoid ? kSigmoid : kSoftmax);
-  if (c.moe_router_num_groups == 0) return;
-  size("expert_group_count", c.moe_router_num_groups);
-  size("expert_group_used_count", c.moe_router_group_topk);
+  add_told_experts(to, c);
 }
 
 std::string gguf_latent_type(const GgufReader& file) {
-  return Reading(file).is_sigmoid() ? "deepseek_v3" : "deepseek_v2";
+  return has_sigmoids({file, kName}, false) ? "deepseek_v3" : "deepseek_v2";
 }
 
 void read_gguf_latent(JsonWriter& json, const GgufReader& from) {
-  const Reading file(from);
+  const GgufSettings file(from, kName);
   if (!file.has("attention.key_length_mla"))
     fail(Exit::bad_config, file.where("attention.key_length_mla"),
          ": is not there, as in files for a llama.cpp of before April 2025");

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/json.h"
-#include "ckpt/gguf.h"
+#include "formats/gguf/gguf_settings.h"
 #include "formats/names/gguf.h"
 
 namespace mt {
@@ -19,7 +19,7 @@ struct ModelConfig;
 void check_gguf_latent(const ModelConfig& config);
 
 // Beside what every model has.
-void add_gguf_latent(GgufKeyValues& to, const ModelConfig& config);
+void add_gguf_latent(GgufSettingsWriter& to, const ModelConfig& config);
 
 // The reverse: "deepseek_v2" or "deepseek_v3", by how experts are weighed, and the members of its
 // config.json.

@@ -104,8 +104,8 @@ std::vector<std::string> gguf_mixtures() {
   return names;
 }
 
-GgufType gguf_type(const GgufMixture& mixture, const ModelConfig& config, std::string_view tensor,
-                   std::int64_t columns) {
+GgufType gguf_type(const GgufMixture& mixture, const ModelConfig& config, bool has_output,
+                   std::string_view tensor, std::int64_t columns) {
   constexpr std::int64_t kLayersOf70b = 80;
   const std::int64_t queries = config.num_attention_heads / config.kv_heads();
   const Asked asked{
@@ -119,9 +119,8 @@ GgufType gguf_type(const GgufMixture& mixture, const ModelConfig& config, std::s
   const auto is = [&](std::string_view part) {
     return tensor.find(part) != std::string_view::npos;
   };
-  const bool tied = !config.untie_embeddings_and_output_weights;
   GgufType type = mixture.base;
-  if (tensor == "output.weight" || (tied && tensor == "token_embd.weight"))
+  if (tensor == "output.weight" || (!has_output && tensor == "token_embd.weight"))
     type = type == q8_0 ? q8_0 : q6_k;
   else if (is("attn_v.weight") || is("attn_qkv.weight"))
     type = of_values(asked);

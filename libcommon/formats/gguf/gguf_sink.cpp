@@ -14,6 +14,7 @@
 #include "formats/gguf/gguf_families.h"
 #include "formats/gguf/gguf_latent.h"
 #include "formats/gguf/gguf_mixture.h"
+#include "formats/gguf/gguf_scaling.h"
 #include "formats/gguf/gguf_tokenizer.h"
 #include "formats/gguf/importance_matrix.h"
 #include "formats/hugging_face/hugging_face_config.h"
@@ -60,9 +61,7 @@ const GgufArchitecture& architecture_of(const ModelConfig& c, const std::string&
          gguf_architectures(), ", and there is none for ", model_type);
   if (found->name == "gpt2" && c.activation() != Activation::gelu_tanh)
     fail(Exit::bad_config, "llama.cpp's GPT-2 has GeLU by tanh, not by erf");
-  if (found->name != "llama" && found->name != "phi3" && has_frequency_factors(c))
-    fail(Exit::bad_config, c.use_rope_scaling ? "--use-rope-scaling" : "--rope-frequency-factors",
-         ": llama.cpp has that for Llamas and Phi-3 only");
+  if (!c.multi_latent_attention) check_gguf_scaling(c, *found, config);
   if (c.multi_latent_attention)
     check_gguf_latent(c);
   else if (found->experts != GgufExperts::none)
@@ -82,44 +81,29 @@ std::int64_t context_length(const ModelConfig& c, const GgufArchitecture& archit
   return length;
 }
 
-void add_settings(GgufKeyValues& to, const ModelConfig& c, const GgufArchitecture& architecture) {
+void add_settings(GgufKeyValues& values, const ModelConfig& c, const GgufArchitecture& architecture,
+                  const std::string& config) {
   const std::string name(architecture.name);
-  const auto size = [&](const char* key, std::int64_t value) {
-    to.integer(concat(name, ".", key), static_cast<std::uint32_t>(value));
-  };
-  const auto real = [&](const char* key, double value) {
-    to.real(concat(name, ".", key), static_cast<float>(value));
-  };
-  size("block_count", c.num_layers);
-  size("context_length", context_length(c, architecture));
-  size("embedding_length", c.hidden_size);
-  size("feed_forward_length", c.ffn());
-  size("vocab_size", c.vocab_size);
-  size("attention.head_count", c.num_attention_heads);
-  size("attention.head_count_kv", c.multi_latent_attention ? 1 : c.kv_heads());  // or latents
-  real(
+  GgufSettingsWriter to(values, name);
+  to.size("block_count", c.num_layers);
+  to.size("context_length", context_length(c, architecture));
+  to.size("embedding_length", c.hidden_size);
+  to.size("feed_forward_length", c.ffn());
+  to.size("vocab_size", c.vocab_size);
+  to.size("attention.head_count", c.num_attention_heads);
+  to.size("attention.head_count_kv", c.multi_latent_attention ? 1 : c.kv_heads());  // or latents
+  to.real(
       architecture.layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon",
       c.norm_epsilon);
   if (c.multi_latent_attention) return add_gguf_latent(to, c);
   if (name == "gpt2") return;
-  size("attention.key_length", c.head_dim());
-  size("attention.value_length", c.head_dim());
-  size("rope.dimension_count", c.rotary_dim());
-  real("rope.freq_base", c.rotary_base);
-  if (c.rotary_interpolation) {
-    to.text(name + ".rope.scaling.type", "linear");
-    real("rope.scaling.factor", *c.rotary_interpolation);
-  }
-  if (c.rope_attention_factor != 1) real("rope.scaling.attn_factor", c.rope_attention_factor);
+  to.size("attention.key_length", c.head_dim());
+  to.size("attention.value_length", c.head_dim());
+  to.size("rope.dimension_count", c.rotary_dim());
+  to.real("rope.freq_base", c.rotary_base);
   if (architecture.experts != GgufExperts::none) add_gguf_experts(to, c, architecture);
+  add_gguf_scaling(to, c, architecture, config);
   add_gguf_family(to, c, architecture);
-}
-
-// Where a file has by how much channels turn slower: once, or for texts of any length apart.
-std::vector<std::string> names_of_factors(const ModelConfig& c, std::string_view architecture) {
-  if (!has_frequency_factors(c)) return {};
-  if (architecture != "phi3") return {kGgufFrequencies};
-  return {std::begin(kGgufFactors), std::end(kGgufFactors)};
 }
 
 // --- Files --------------------------------------------------------------------------------------
@@ -141,7 +125,7 @@ class GgufSink : public ModelSink {
         writer_(save_.folder() + "/" + kModelGguf, key_values_, entries(table, types)) {}
 
   void write(std::size_t, const Param& row, const std::string&, ConstTensor value) override {
-    for (const ForeignName& name : gguf_tensors(architecture_, target_.config, row)) {
+    for (const ForeignName& name : written_gguf_tensors(architecture_, target_.config, row)) {
       const ForeignValue foreign(row, name, value, target_.config.vocab_size);
       const auto importance = importance_of(target_, row, name, foreign.tensor().shape());
       if (name.parts > 0)
@@ -179,7 +163,9 @@ class GgufSink : public ModelSink {
     to.integer("general.file_type",
                target_.mixture ? target_.mixture->file_type : file_type(type_of(target_.dtype)));
     to.integer("general.quantization_version", 2);
-    add_settings(to, c, architecture);
+    add_settings(to, c, architecture, config);
+    if (const std::string warning = gguf_family_warning(c, architecture); !warning.empty())
+      warnings_.push_back(concat(target_.path, ": ", warning));
     const auto tokenizer = readable_tokenizer(target_.source);
     const std::string problem =
         add_gguf_tokenizer(to, target_.source.companions(), tokenizer.get(), config, c.vocab_size);
@@ -190,12 +176,13 @@ class GgufSink : public ModelSink {
   std::vector<GgufWriter::Entry> entries(const ParamTable& table, const RowTypes& types) const {
     std::vector<GgufWriter::Entry> entries;
     for (const Param& row : table.rows())
-      for (const ForeignName& name : gguf_tensors(architecture_, target_.config, row)) {
+      for (const ForeignName& name : written_gguf_tensors(architecture_, target_.config, row)) {
         if (name.part > 0) continue;
         const Shape shape = hugging_face_shape(row, name, target_.config);
         const GgufType type =
             target_.mixture && is_gguf_quantized(row)
-                ? gguf_type(*target_.mixture, target_.config, name.name, shape[-1])
+                ? gguf_type(*target_.mixture, target_.config,
+                            has_gguf_output(architecture_, target_.config), name.name, shape[-1])
                 : type_of(types(row, ""));
         entries.push_back({name.name, type, shape});
       }
@@ -244,7 +231,7 @@ ImportanceMatrix gguf_importance(const ModelTarget& target, const ParamTable& ta
   for (const Param& row : table.rows()) {
     const LayerInputs* const inputs = calibration.find(row);
     if (inputs == nullptr || !is_gguf_quantized(row)) continue;
-    for (const ForeignName& name : gguf_tensors(architecture, target.config, row)) {
+    for (const ForeignName& name : written_gguf_tensors(architecture, target.config, row)) {
       if (name.parts > 0 || !std::ranges::all_of(name.transform, moves_rows)) continue;
       std::vector<float> means;
       for (const double sum : inputs->squares)
@@ -260,7 +247,7 @@ void check_gguf_importance(const ModelTarget& target, const ParamTable& table,
   const std::string architecture = architecture_name(target);
   bool has_any = false;
   for (const Param& row : table.rows())
-    for (const ForeignName& name : gguf_tensors(architecture, target.config, row)) {
+    for (const ForeignName& name : written_gguf_tensors(architecture, target.config, row)) {
       importance_of(target, row, name, hugging_face_shape(row, name, target.config));
       has_any = has_any || target.importance->has(name.name);
     }
@@ -271,7 +258,8 @@ void check_gguf_importance(const ModelTarget& target, const ParamTable& table,
 
 std::vector<std::string> gguf_names(const ModelTarget& target, const Param& row) {
   std::vector<std::string> names;
-  for (const ForeignName& name : gguf_tensors(architecture_name(target), target.config, row))
+  for (const ForeignName& name :
+       written_gguf_tensors(architecture_name(target), target.config, row))
     names.push_back(name.name);
   return names;
 }
@@ -322,7 +310,7 @@ void compare_with_gguf(const ModelTarget& target, const GgufReader& file, const 
   const auto differ = [&](const std::string& name) {
     fail(Exit::difference, file.path(), ": ", name, ": differs from ", target.source.path());
   };
-  for (const ForeignName& name : gguf_tensors(architecture, target.config, row)) {
+  for (const ForeignName& name : written_gguf_tensors(architecture, target.config, row)) {
     const std::string& theirs = name.name;
     const Transform& transform = name.transform;
     const Stored stored(file, name, expected.dtype());
@@ -356,7 +344,7 @@ void check_gguf_tensors(const ModelTarget& target, const ParamTable& table,
   const std::string architecture = architecture_name(target);
   std::set<std::string> names;
   for (const Param& row : table.rows())
-    for (const ForeignName& name : gguf_tensors(architecture, target.config, row))
+    for (const ForeignName& name : written_gguf_tensors(architecture, target.config, row))
       names.insert(name.name);
   for (const std::string& name : names_of_factors(target.config, architecture)) {
     names.insert(name);

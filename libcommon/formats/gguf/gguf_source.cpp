@@ -21,9 +21,7 @@ namespace mt {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kWords = "token_embd.weight";
 constexpr const char* kPositions = "position_embd.weight";
-constexpr const char* kOutput = "output.weight";
 
 std::optional<std::string> find_gguf(const std::string& path) {
   if (fs::is_directory(path)) {
@@ -61,6 +59,15 @@ class Settings {
   }
 
   const std::string& architecture() const { return architecture_; }
+  // Those that predict further tokens are behind them.
+  std::int64_t further_layers() const { return size_or("nextn_predict_layers", 0); }
+  std::int64_t layers() const {
+    const std::int64_t all = size("block_count"), further = further_layers();
+    if (further < 0 || further >= all)
+      fail(Exit::bad_data, where(own("nextn_predict_layers")), ": is ", further, " of ", all,
+           " layers");
+    return all - further;
+  }
 
   DType dtype() const {  // what most matrices are
     constexpr const char* kFileType = "general.file_type";
@@ -79,16 +86,17 @@ class Settings {
   }
 
   std::string config_json() const {
-    const DistTensor& words = file_.at(kWords);
+    const DistTensor& words = file_.at(kGgufWords);
     if (words.shape.rank() != 2)
-      fail(Exit::bad_data, file_.path(), ": ", kWords, " is ", words.shape, ", expected a matrix");
+      fail(Exit::bad_data, file_.path(), ": ", kGgufWords, " is ", words.shape,
+           ", expected a matrix");
     if (size("block_count") > std::ssize(file_.tensors()))
       fail(Exit::bad_data, where(own("block_count")), ": is ", size("block_count"),
            " in a file of ", file_.tensors().size(), " tensors");
     JsonWriter json;
     json.begin_object().member("model_type", model_type()).member("vocab_size", words.shape[0]);
     json.member("torch_dtype", name_of(dtype()));
-    json.member("tie_word_embeddings", file_.find(kOutput) == nullptr);
+    json.member("tie_word_embeddings", !has_own_output());
     for (const auto& [ours, theirs] : {std::pair("bos", "bos"), {"pad", "padding"}})
       if (const auto id = token(theirs)) json.member(concat(ours, "_token_id"), *id);
     add_ends(json);
@@ -136,11 +144,32 @@ class Settings {
     return file_.find(concat("blk.0.", name)) != nullptr;
   }
 
-  // Llama's architecture with a window is Mistral's.
+  // Llama's architecture with a window is Mistral's, and OLMo 2's is OLMo 3's.
   std::string model_type() const {
     if (known_->experts == GgufExperts::told) return gguf_latent_type(file_);
     const bool window = size_or("attention.sliding_window", 0) > 0;
-    return window && known_->model_type == "llama" ? "mistral" : std::string(known_->model_type);
+    if (window && known_->model_type == "llama") return "mistral";
+    return window && known_->model_type == "olmo2" ? "olmo3" : std::string(known_->model_type);
+  }
+
+  // Whether it has one that is not the words again, where llama.cpp wants one of a tied model, too.
+  bool has_own_output() const {
+    const DistTensor* const output = file_.find(kGgufOutput);
+    if (output == nullptr || !known_->wants_output) return output != nullptr;
+    const DistTensor& words = file_.at(kGgufWords);
+    bool same = words.shape == output->shape && words.dtype_name == output->dtype_name;
+    constexpr std::int64_t kBlock = 1 << 18;
+    if (same)
+      for_each_block(words.shape, kBlock, [&](const Shape& offset, const Shape& shape) {
+        if (!same) return;
+        const Buffer a(Device::cpu, 2 * static_cast<std::size_t>(shape.numel()) * sizeof(float));
+        const Tensor of_words = a.tensor(DType::f32, shape),
+                     of_output{of_words.as<float>() + shape.numel(), DType::f32, shape};
+        file_.read_original(words.key, offset, of_words);
+        file_.read_original(output->key, offset, of_output);
+        same = std::memcmp(of_words.data(), of_output.data(), of_words.bytes()) == 0;
+      });
+    return !same;
   }
 
   void add_gpt2(JsonWriter& json) const {
@@ -165,7 +194,7 @@ class Settings {
           (!in_part || name == std::string_view("attention.value_length")))
         fail(Exit::bad_config, where(own(name)), ": is ", size(name), ", expected ", channels,
              " as of all channels of a head");
-    json.member("num_hidden_layers", size("block_count")).member("hidden_size", width);
+    json.member("num_hidden_layers", layers()).member("hidden_size", width);
     json.member("num_attention_heads", heads).member("head_dim", channels);
     json.member("num_key_value_heads", size_or("attention.head_count_kv", heads));
     json.member("intermediate_size", size("feed_forward_length"));
@@ -179,13 +208,14 @@ class Settings {
     if (architecture_ == "stablelm")
       json.member("use_qkv_bias", in_first_layer("attn_q.bias"))
           .member("use_parallel_residual", !in_first_layer("ffn_norm.weight"));
-    if (known_->experts != GgufExperts::none) read_gguf_experts(json, file_, *known_);
+    const GgufSettings settings(file_, architecture_);
+    if (known_->experts != GgufExperts::none) read_gguf_experts(json, settings, *known_);
     if (has_bias_flags(model_type()))
       json.member("attention_bias", in_first_layer("attn_output.bias"))
           .member("mlp_bias", in_first_layer("ffn_up.bias"));
     if (file_.find_value(own("rope.freq_base")) != nullptr)
       add_real(json, "rope_theta", "rope.freq_base");
-    read_gguf_family(json, file_, *known_, {size("block_count"), width, heads, channels});
+    read_gguf_family(json, settings, *known_, {layers(), width, heads, channels});
     add_scaling(json);
   }
 
@@ -201,8 +231,15 @@ class Settings {
     if (kind != "none" && slowed)
       fail(Exit::bad_config, where(key), ": is ", kind, ", but channels are slowed by ",
            kGgufFrequencies, " too");
-    if (kind == "none" && !slowed) return;
-    json.key("rope_scaling").begin_object().member("rope_type", slowed ? "llama3" : kind);
+    const bool gpt_oss = architecture_ == "gpt-oss";  // whose class scales where nothing is said
+    if (kind == "none" && !slowed && !gpt_oss) return;
+    json.key("rope_scaling").begin_object();
+    if (kind == "none" && !slowed) {
+      json.member("rope_type", "default").end_object();
+      return;
+    }
+    json.member("rope_type", slowed ? "llama3" : kind);
+    if (gpt_oss && kind == "yarn") json.member("truncate", false);
     if (slowed) {
       const std::vector<float> factors = floats_of(file_, kGgufFrequencies);
       json.member("factor", factors.empty() ? 0.0 : static_cast<double>(factors.back()));
@@ -312,6 +349,11 @@ GgufSource::GgufSource(const std::string& path, const ModelSourceOptions& option
   tokenizer_problem_ = tokenizer.problem;
   if (!tokenizer.problem.empty())
     notes_.push_back(concat(tokenizer.problem, ": OUTPUT is left without its tokenizer"));
+  for (std::int64_t i = 0; i < settings.further_layers(); ++i)
+    passed_over_.push_back(concat("blk.", settings.layers() + i, "."));
+  if (!passed_over_.empty())
+    notes_.push_back(concat(path, ": passed over: ", passed_over_[0],
+                            "*, a layer that predicts a further token"));
   tensors_ = std::move(reader);
   std::set<std::string> shifted;  // what is 1 + our weight
   for (const ParamTable rows = model_rows(*config_); const Param& row : rows.rows())
@@ -320,7 +362,7 @@ GgufSource::GgufSource(const std::string& path, const ModelSourceOptions& option
   std::map<std::string, std::int64_t> in_blocks;  // tensors, by the blocks' names
   for (const auto& [name, tensor] : tensors_->tensors()) {
     if (gguf_blocks(tensor.dtype_name) != nullptr) ++in_blocks[tensor.dtype_name];
-    const bool single = tensor.shape.rank() == 1 || name == kPositions || is_gguf_router(name);
+    const bool single = tensor.shape.rank() == 1 || name == kPositions || is_gguf_float32(name);
     if (tensor.dtype == dtype_ ||
         (single && tensor.dtype == DType::f32 &&
          fits(*tensors_, tensor, dtype_, shifted.contains(name) ? 1.0F : 0.0F)))

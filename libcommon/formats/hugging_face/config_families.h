@@ -104,6 +104,8 @@ std::string_view decoder_architecture(std::string_view type);
 // What the class calls its norms' epsilon; and whether it has attention_bias and mlp_bias.
 const char* epsilon_name(std::string_view type);
 bool has_bias_flags(std::string_view type);
+// Whether attention_bias says of queries, keys and values alone that they have biases.
+bool has_attention_bias(std::string_view type);
 // All their types, with commas between them.
 std::string decoder_types();
 // The model_type of a GPT, or of experts, with rotary positions, which is none of

@@ -90,10 +90,6 @@ const Decoder* find_decoder(std::string_view type) {
 bool is_olmo(std::string_view type) {
   return type == "olmo2" || type == "olmo3" || type == "olmoe";
 }
-// Whether attention_bias says of queries, keys and values alone that they have biases.
-bool has_attention_bias(std::string_view type) {
-  return type == "glm4_moe" || type == "glm" || type == "glm4" || type == "seed_oss";
-}
 const char* activation_member(std::string_view type) {
   return type == "exaone" ? "activation_function" : "hidden_act";
 }
@@ -278,6 +274,10 @@ const char* epsilon_name(std::string_view type) {
 bool has_bias_flags(std::string_view type) {
   const Decoder* const decoder = find_decoder(type);
   return decoder && decoder->biases == flags;
+}
+
+bool has_attention_bias(std::string_view type) {
+  return type == "glm4_moe" || type == "glm" || type == "glm4" || type == "seed_oss";
 }
 
 std::string decoder_types() {

@@ -262,7 +262,8 @@ static bool is_of_run(const std::string& key) {
 bool HuggingFaceSource::are_words(std::string_view name) const {
   const bool output = name == "lm_head.weight" || name == "language_model.lm_head.weight" ||
                       name == "cls.predictions.decoder.weight" ||
-                      name == "lm_head.decoder.weight" || name == "vocab_projector.weight";
+                      name == "lm_head.decoder.weight" || name == "vocab_projector.weight" ||
+                      (format_ == kGgufFormat && name == kGgufOutput);
   return output ? !config_->untie_embeddings_and_output_weights
                 : name == "encoder.embed_tokens.weight" || name == "decoder.embed_tokens.weight";
 }

@@ -48,6 +48,9 @@ class HuggingFaceSource : public ModelSource {
 
   std::unique_ptr<TensorSource> tensors_;
   LackingBiases lacking_;
+  // What names begin with of each layer that predicts a further token, where the model has none of
+  // them.
+  std::vector<std::string> passed_over_;
 
  private:
   void find_prefix(const Param& words, const std::string& wanted);
@@ -55,10 +58,7 @@ class HuggingFaceSource : public ModelSource {
   void unpack();
   bool dtype_is_tensors_ = false;  // of the words', where config.json does not say
   bool output_if_stored_ = false, of_texts_ = false;  // see HuggingFaceConfig
-  // What names begin with of each layer that predicts a further token, where the model has none of
-  // them; and whether it may have.
-  std::vector<std::string> passed_over_;
-  bool may_predict_further_ = false;
+  bool may_predict_further_ = false;                  // see HuggingFaceConfig
   std::string quantization_;  // HuggingFaceConfig's, or hf_quant_config.json
   std::string prefix_;        // before all names, where a state_dict() is part of a state
   void read_part(const DistTensor& tensor, const ForeignName& name, Tensor out) const;

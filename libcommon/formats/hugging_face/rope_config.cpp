@@ -174,8 +174,9 @@ static bool are_same_positions(const ModelConfig& a, const ModelConfig& b) {
 std::optional<KeptPositions> positions_of(const JsonObject& before, const std::string& original,
                                           const ModelConfig& c) {
   if (!c.has_rope() || c.multi_latent_attention) return {};
-  const std::optional<JsonObject> rope = find_rope(before);
+  std::optional<JsonObject> rope = find_rope(before);
   if (!rope) return {};
+  if (rope->has("full_attention")) rope = rope->object("full_attention");  // of layers of two kinds
   const std::string_view kind = rope->text_or("rope_type", rope->text_or("type", "default"));
   const ModelConfig stored = parse_hugging_face_config(original, "config.json").model;
   const bool ours = kind == "default" || kind == "linear" || stored.use_rope_scaling;

@@ -36,7 +36,18 @@ constexpr ModuleName kPostNorms[] = {
 };
 constexpr ModuleName kPhi3[] = {{"self_attention.linear_qkv", "attn_qkv", by_kind},
                                 {"mlp.linear_fc1", "ffn_up"}};
-constexpr ModuleName kGpt2Qkv[] = {{"self_attention.linear_qkv", "attn_qkv", by_kind}};
+constexpr ModuleName kGlm[] = {{"mlp.linear_fc1", "ffn_up"}};
+constexpr ModuleName kQkv[] = {{"self_attention.linear_qkv", "attn_qkv", by_kind}};
+constexpr ModuleName kSecondNorm[] = {{"pre_mlp_layernorm", "post_attention_norm"}};
+// Where attention and MLP have a norm each.
+constexpr ModuleName kFalconNorms[] = {{"input_layernorm", "attn_norm_2"},
+                                       {"pre_mlp_layernorm", "attn_norm"}};
+// What an architecture calls otherwise than a Llama.
+constexpr std::pair<std::string_view, std::span<const ModuleName>> kOwnNames[] = {
+    {"gpt2", kQkv},           {"phi3", kPhi3},          {"chatglm", kGlm},
+    {"glm4", kGlm},           {"gptneox", kQkv},        {"falcon", kQkv},
+    {"gpt-oss", kSecondNorm}, {"glm4moe", kSecondNorm}, {"seed_oss", kSecondNorm},
+};
 constexpr ModuleName kLlamaQkv[] = {{"self_attention.linear_qkv", "attn_q", queries},
                                     {"self_attention.linear_qkv", "attn_k", keys},
                                     {"self_attention.linear_qkv", "attn_v", values}};
@@ -45,12 +56,27 @@ constexpr GgufArchitecture kArchitectures[] = {
     {.name = "gpt2", .model_type = "gpt2", .layer_norm = true},
     {.name = "llama", .model_type = "llama", .turned = true},
     {.name = "llama", .model_type = "mistral", .turned = true},
+    {.name = "llama", .model_type = "internlm3", .turned = true},
+    {.name = "llama", .model_type = "ministral", .turned = true},
     {.name = "llama", .model_type = "mixtral", .turned = true, .experts = GgufExperts::chosen},
     {.name = "qwen2", .model_type = "qwen2"},
-    {.name = "qwen2moe", .model_type = "qwen2_moe", .experts = GgufExperts::all},
+    {.name = "qwen2moe",
+     .model_type = "qwen2_moe",
+     .wants_output = true,
+     .experts = GgufExperts::all},
     {.name = "qwen3", .model_type = "qwen3"},
     {.name = "qwen3moe", .model_type = "qwen3_moe", .experts = GgufExperts::chosen},
-    {.name = "olmoe", .model_type = "olmoe", .experts = GgufExperts::all},
+    {.name = "olmoe", .model_type = "olmoe", .wants_output = true, .experts = GgufExperts::all},
+    {.name = "gpt-oss",
+     .model_type = "gpt_oss",
+     .wants_output = true,
+     .experts = GgufExperts::chosen},
+    {.name = "glm4moe", .model_type = "glm4_moe", .experts = GgufExperts::sigmoid},
+    {.name = "dots1", .model_type = "dots1", .wants_output = true, .experts = GgufExperts::sigmoid},
+    {.name = "granitemoe",
+     .model_type = "granitemoe",
+     .turned = true,
+     .experts = GgufExperts::chosen},
     {.name = "deepseek2", .model_type = "deepseek_v2", .experts = GgufExperts::told},
     {.name = "deepseek2", .model_type = "deepseek_v3", .experts = GgufExperts::told},
     {.name = "deepseek2", .model_type = "kimi_k2", .experts = GgufExperts::told},
@@ -58,15 +84,22 @@ constexpr GgufArchitecture kArchitectures[] = {
     {.name = "gemma2", .model_type = "gemma2", .has_output = false},
     {.name = "gemma3", .model_type = "gemma3_text"},
     {.name = "phi3", .model_type = "phi3"},
-    {.name = "olmo2", .model_type = "olmo2"},
+    {.name = "olmo2", .model_type = "olmo2", .wants_output = true},
+    {.name = "olmo2", .model_type = "olmo3", .wants_output = true},
+    {.name = "exaone4", .model_type = "exaone4"},
+    {.name = "chatglm", .model_type = "glm"},
+    {.name = "glm4", .model_type = "glm4"},
+    {.name = "seed_oss", .model_type = "seed_oss"},
+    {.name = "gptneox", .model_type = "gpt_neox", .layer_norm = true, .wants_output = true},
+    {.name = "falcon", .model_type = "falcon", .layer_norm = true},
     {.name = "granite", .model_type = "granite", .turned = true},
     {.name = "smollm3", .model_type = "smollm3", .turned = true},
     {.name = "command-r", .model_type = "cohere", .layer_norm = true, .has_output = false},
     {.name = "cohere2", .model_type = "cohere2", .layer_norm = true, .has_output = false},
-    {.name = "nemotron", .model_type = "nemotron", .layer_norm = true},
-    {.name = "phi2", .model_type = "phi", .layer_norm = true},
+    {.name = "nemotron", .model_type = "nemotron", .layer_norm = true, .wants_output = true},
+    {.name = "phi2", .model_type = "phi", .layer_norm = true, .wants_output = true},
     {.name = "starcoder2", .model_type = "starcoder2", .layer_norm = true},
-    {.name = "stablelm", .model_type = "stablelm", .layer_norm = true},
+    {.name = "stablelm", .model_type = "stablelm", .layer_norm = true, .wants_output = true},
     {.name = "olmo", .model_type = "olmo", .turned = true, .layer_norm = true},
     {.name = "arcee", .model_type = "arcee", .turned = true},
     {.name = "ernie4_5", .model_type = "ernie4_5"},
@@ -101,17 +134,34 @@ std::vector<ForeignName> gguf_tensors(const std::string& architecture, const Mod
   const std::string layer = row.place.layer ? concat("blk.", *row.place.layer, ".") : "";
   std::vector<ForeignName> names = gguf_expert_tensors(c, row, layer);
   if (names.empty() && c.multi_latent_attention) names = gguf_latent_tensors(c, row, layer);
-  if (names.empty() && architecture == "phi3") names = names_in(kPhi3, c, row, layer);
+  if (row.place.param == "softmax_offset") names = {{layer + "attn_sinks.weight"}};
+  if (names.empty() && architecture == "falcon" && c.parallel_norms)
+    names = names_in(kFalconNorms, c, row, layer);
+  const auto* const own =
+      std::ranges::find(kOwnNames, architecture, [](const auto& known) { return known.first; });
+  if (names.empty() && own != std::end(kOwnNames)) names = names_in(own->second, c, row, layer);
   if (names.empty()) names = names_in(kNames, c, row, layer);
   if (names.empty() && c.post_layernorm) names = names_in(kPostNorms, c, row, layer);
-  if (names.empty())
-    names = architecture == "gpt2" ? names_in(kGpt2Qkv, c, row, layer)
-                                   : names_in(kLlamaQkv, c, row, layer);
+  if (names.empty()) names = names_in(kLlamaQkv, c, row, layer);
   if (names.empty()) fail(Exit::bad_config, row.name(), ": has no place in a GGUF file");
   if (c.apply_layernorm_1p && row.shape.rank() == 1 && row.place.param.ends_with("weight"))
     names[0].transform.push_back(shift(1));
   if (find_gguf_architecture(architecture, c.num_experts > 0)->turned && names.size() == 3)
     for (const std::size_t i : {0, 1}) turn_neighbours(names[i].transform, row.shape, c.head_dim());
+  return names;
+}
+
+bool has_gguf_output(const std::string& architecture, const ModelConfig& c) {
+  return c.untie_embeddings_and_output_weights ||
+         find_gguf_architecture(architecture, c.num_experts > 0)->wants_output;
+}
+
+std::vector<ForeignName> written_gguf_tensors(const std::string& architecture, const ModelConfig& c,
+                                              const Param& row) {
+  std::vector<ForeignName> names = gguf_tensors(architecture, c, row);
+  if (names[0].name == kGgufWords && !c.untie_embeddings_and_output_weights &&
+      has_gguf_output(architecture, c))
+    names.push_back({kGgufOutput, names[0].transform});
   return names;
 }
 

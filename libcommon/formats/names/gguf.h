@@ -15,21 +15,24 @@ namespace mt {
 struct ModelConfig;
 
 inline constexpr const char* kGgufFormat = "gguf";
+inline constexpr const char* kGgufWords = "token_embd.weight";
+inline constexpr const char* kGgufOutput = "output.weight";
 inline constexpr const char* kGgufFrequencies = "rope_freqs.weight";
 // A Phi-3 has two such tensors, for texts of few tokens and of many.
 inline constexpr const char* kGgufFactors[] = {"rope_factors_short.weight",
                                                "rope_factors_long.weight"};
 
-// Whose logits a router's softmax takes: it has none, takes those of the chosen experts or of all,
-// or each file says which.
-enum class GgufExperts { none, chosen, all, told };
+// How a router weighs experts: there are none, a softmax takes the logits of those that are chosen,
+// or of all, sigmoids with biases choose, or each file says which.
+enum class GgufExperts { none, chosen, all, sigmoid, told };
 
 // GgufArchitecture: what llama.cpp computes for a model_type of transformers.
 struct GgufArchitecture {
   std::string_view name, model_type;
-  bool turned = false;      // queries and keys are in Meta's order
-  bool layer_norm = false;  // its epsilon is called so
-  bool has_output = true;   // of its own, if the model has
+  bool turned = false;        // queries and keys are in Meta's order
+  bool layer_norm = false;    // its epsilon is called so
+  bool has_output = true;     // of its own, if the model has
+  bool wants_output = false;  // also of a model whose output layer is the words: these again
   GgufExperts experts = GgufExperts::none;
 };
 // Null: there is none.
@@ -42,6 +45,11 @@ std::string gguf_architectures();
 // that has no place there.
 std::vector<ForeignName> gguf_tensors(const std::string& architecture, const ModelConfig& config,
                                       const Param& row);
+// These, and what a file has of the row again.
+std::vector<ForeignName> written_gguf_tensors(const std::string& architecture,
+                                              const ModelConfig& config, const Param& row);
+// Whether a file has an output layer: of its own, or the words again.
+bool has_gguf_output(const std::string& architecture, const ModelConfig& config);
 
 // By how much each pair of channels turns slower than by --rotary-base: kGgufFrequencies.  A file
 // has them where they are not all one.
