@@ -120,6 +120,13 @@ def nemotron_h(**settings):
     return transformers.NemotronHForCausalLM, transformers.NemotronHConfig(**{**sizes, **settings})
 
 
+def granite_hybrid(**settings):
+    sizes = dict(layer_types=["mamba", "attention"], intermediate_size=24, shared_intermediate_size=40, mamba_n_heads=16,
+                 mamba_d_head=8, mamba_d_state=16, mamba_n_groups=2, rms_norm_eps=1e-5, embedding_multiplier=12.0,
+                 residual_multiplier=0.22, logits_scaling=6.0, attention_multiplier=0.0625, position_embedding_type="nope")
+    return of("GraniteMoeHybrid", **{**WIDTHS, **sizes, **settings})
+
+
 def image_reader(family, text, **settings):
     """A model that reads images, too, of which mt reads the part for texts; its tower is as small as can be."""
     text = dict(SHAPE, **text)
@@ -301,6 +308,11 @@ CASES = {
                              attn_layer_indices=[1], pad_token_id=0),
     "nemotron-h": lambda: nemotron_h(),
     "nemotron-h-wide": lambda: nemotron_h(mamba_num_heads=10),
+    "nemotron-h-experts": lambda: nemotron_h(n_routed_experts=4, num_experts_per_tok=2, moe_intermediate_size=24,
+                                             moe_shared_expert_intermediate_size=40, n_group=1, topk_group=1, layers_block_type=[
+                                                 "linear_attention", "moe", "full_attention", "linear_attention", "moe"]),
+    "granite-hybrid": lambda: granite_hybrid(num_local_experts=4, num_experts_per_tok=2),
+    "granite-hybrid-dense": lambda: granite_hybrid(num_local_experts=0, position_embedding_type="rope"),
     "images-gemma3": lambda: image_reader("Gemma3", dict(WINDOWS, head_dim=26, query_pre_attn_scalar=104),
                                           vision_config=dict(PATCHES, model_type="siglip_vision_model"), mm_tokens_per_image=1,
                                           tie_word_embeddings=True),

@@ -13,11 +13,13 @@ constexpr ModuleName kRouters[] = {
     {"mlp.router", "ffn_gate_inp"},
     {"mlp.shared_experts.linear_fc1", "ffn_gate_shexp", gate},
     {"mlp.shared_experts.linear_fc1", "ffn_up_shexp", up},
+    {"mlp.shared_experts.linear_fc1", "ffn_up_shexp", ungated},
     {"mlp.shared_experts.linear_fc2", "ffn_down_shexp"},
 };
 constexpr ModuleName kExperts[] = {
     {"experts.linear_fc1", "ffn_gate_exps", gate},
     {"experts.linear_fc1", "ffn_up_exps", up},
+    {"experts.linear_fc1", "ffn_up_exps", ungated},
     {"experts.linear_fc2", "ffn_down_exps"},
 };
 constexpr const char* kGate = "ffn_gate_inp_shexp.weight";
@@ -123,7 +125,8 @@ void read_told_experts(JsonWriter& json, const GgufSettings& file) {
 
 bool is_gguf_float32(std::string_view tensor) {
   return tensor.ends_with(".ffn_gate_inp.weight") || tensor.ends_with(kGate) ||
-         tensor.ends_with(".bias");
+         tensor.ends_with(".bias") || tensor.ends_with(".ssm_a") || tensor.ends_with(".ssm_d") ||
+         tensor.ends_with(".ssm_norm.weight") || tensor.ends_with(".ssm_conv1d.weight");
 }
 
 std::vector<ForeignName> gguf_expert_tensors(const ModelConfig& c, const Param& row,

@@ -32,7 +32,8 @@ void read_told_experts(JsonWriter& json, const GgufSettings& file);
 // Whether sigmoids choose the experts of such a file.
 bool has_sigmoids(const GgufSettings& file, bool usual);
 
-// Tensors that are float32 whatever the others are: routers, gates of shared experts, and biases.
+// Tensors that are float32 whatever the others are: routers, gates of shared experts, biases, and
+// what mixers have beside their two matrices.
 bool is_gguf_float32(std::string_view tensor);
 
 // The tensors of a row of experts, behind the layer's prefix; none: it is not one.

@@ -13,6 +13,7 @@
 #include "formats/gguf/gguf_experts.h"
 #include "formats/gguf/gguf_families.h"
 #include "formats/gguf/gguf_latent.h"
+#include "formats/gguf/gguf_mamba.h"
 #include "formats/gguf/gguf_mixture.h"
 #include "formats/gguf/gguf_scaling.h"
 #include "formats/gguf/gguf_tokenizer.h"
@@ -55,12 +56,16 @@ const GgufArchitecture& architecture_of(const ModelConfig& c, const std::string&
   simdjson::dom::parser parser;
   const JsonObject object(parser.parse(config).value(), kConfig);
   const std::string_view model_type = object.text("model_type");
-  const GgufArchitecture* const found = gguf_architecture_of(model_type);
+  const GgufArchitecture* const found = gguf_architecture_of(model_type, c.num_experts > 0);
   if (found == nullptr)
     fail(Exit::bad_config, "--saver gguf: llama.cpp's models that are written are ",
          gguf_architectures(), ", and there is none for ", model_type);
   if (found->name == "gpt2" && c.activation() != Activation::gelu_tanh)
     fail(Exit::bad_config, "llama.cpp's GPT-2 has GeLU by tanh, not by erf");
+  if (found->mamba) {
+    check_gguf_mamba(c, *found);
+    return *found;
+  }
   if (!c.multi_latent_attention) check_gguf_scaling(c, *found, config);
   if (c.multi_latent_attention)
     check_gguf_latent(c);
@@ -83,6 +88,7 @@ std::int64_t context_length(const ModelConfig& c, const GgufArchitecture& archit
 
 void add_settings(GgufKeyValues& values, const ModelConfig& c, const GgufArchitecture& architecture,
                   const std::string& config) {
+  if (architecture.mamba) return add_gguf_mamba(values, c, architecture);
   const std::string name(architecture.name);
   GgufSettingsWriter to(values, name);
   to.size("block_count", c.num_layers);
@@ -116,6 +122,27 @@ std::span<const float> importance_of(const ModelTarget& target, const Param& row
                                shape[-1]);
 }
 
+// What a file has of a row's value: of A_log -exp of it, and else itself.
+class Decay {
+ public:
+  Decay(const Param& row, ConstTensor value) : tensor_(value) {
+    if (!is_decay(row)) return;
+    numbers_ = Buffer(Device::cpu, static_cast<std::size_t>(value.numel()) * sizeof(float));
+    const Tensor decays = numbers_.tensor(DType::f32, value.shape());
+    dense(value.dtype(), value.shape(),
+          {static_cast<const std::byte*>(value.data()), value.bytes()})
+        .copy_to(origin_of(value.shape().rank()), decays);
+    for (std::int64_t i = 0; i < decays.numel(); ++i)
+      decays.as<float>()[i] = decay_of(decays.as<float>()[i]);
+    tensor_ = decays;
+  }
+  const ConstTensor& tensor() const { return tensor_; }
+
+ private:
+  Buffer numbers_;
+  ConstTensor tensor_;
+};
+
 class GgufSink : public ModelSink {
  public:
   GgufSink(const ModelTarget& target, const ParamTable& table, const RowTypes& types)
@@ -126,7 +153,8 @@ class GgufSink : public ModelSink {
 
   void write(std::size_t, const Param& row, const std::string&, ConstTensor value) override {
     for (const ForeignName& name : written_gguf_tensors(architecture_, target_.config, row)) {
-      const ForeignValue foreign(row, name, value, target_.config.vocab_size);
+      const Decay decay(row, value);
+      const ForeignValue foreign(row, name, decay.tensor(), target_.config.vocab_size);
       const auto importance = importance_of(target_, row, name, foreign.tensor().shape());
       if (name.parts > 0)
         writer_.write_part(name.name, name.part, foreign.tensor(), importance);
@@ -205,7 +233,8 @@ std::string architecture_name(const ModelTarget& target) {
 
 bool is_single(const Param& row) {
   return row.shape.rank() == 1 || row.place.module == "position_embeddings" ||
-         row.place.module == "mlp.router" || row.place.param == "gate_weight";
+         row.place.module == "mlp.router" || row.place.module == "mixer.conv1d" ||
+         row.place.param == "gate_weight";
 }
 
 }  // namespace
@@ -315,10 +344,12 @@ void compare_with_gguf(const ModelTarget& target, const GgufReader& file, const 
     const Transform& transform = name.transform;
     const Stored stored(file, name, expected.dtype());
     if (!(stored.shape == transformed_shape(transform, expected.shape()))) differ(theirs);
-    const bool rounds = std::ranges::any_of(
-        transform, [](const Rearrange& step) { return step.kind == Rearrange::Kind::shift; });
+    const bool rounds = is_decay(row) || std::ranges::any_of(transform, [](const Rearrange& step) {
+                          return step.kind == Rearrange::Kind::shift;
+                        });
     if (rounds) {  // there is no way back to all bits
-      apply(transform, ours, expected);
+      const Decay decay(row, expected);
+      apply(transform, ours.reshape(stored.shape), decay.tensor());
       if (std::memcmp(ours.data(), stored.tensor.data(), ours.bytes()) != 0) differ(theirs);
       std::memcpy(ours.data(), expected.data(), expected.bytes());
       continue;

@@ -13,6 +13,7 @@
 #include "formats/gguf/gguf_experts.h"
 #include "formats/gguf/gguf_families.h"
 #include "formats/gguf/gguf_latent.h"
+#include "formats/gguf/gguf_mamba.h"
 #include "formats/gguf/gguf_tokenizer.h"
 #include "formats/hugging_face/config_families.h"
 #include "model/model_table.h"
@@ -102,6 +103,8 @@ class Settings {
     add_ends(json);
     if (architecture_ == "gpt2")
       add_gpt2(json);
+    else if (known_->mamba)
+      read_gguf_mamba(json, {file_, architecture_}, *known_);
     else if (known_->experts == GgufExperts::told)
       read_gguf_latent(json, file_);
     else
@@ -146,6 +149,7 @@ class Settings {
 
   // Llama's architecture with a window is Mistral's, and OLMo 2's is OLMo 3's.
   std::string model_type() const {
+    if (known_->mamba) return std::string(known_->model_type);
     if (known_->experts == GgufExperts::told) return gguf_latent_type(file_);
     const bool window = size_or("attention.sliding_window", 0) > 0;
     if (window && known_->model_type == "llama") return "mistral";
@@ -294,9 +298,18 @@ float shift_of(const Transform& transform) {
   return 0;
 }
 
-// Whether a narrower type has all numbers of a tensor of float32, or those from which, once they
-// are shifted, it was rounded.
-bool fits(const TensorSource& file, const DistTensor& tensor, DType dtype, float shift) {
+// What a tensor's numbers are of ours.
+struct Made {
+  float shift = 0;
+  bool decays = false;
+
+  bool otherwise() const { return shift != 0 || decays; }
+  float ours(float number) const { return decays ? log_of_decay(number) : number - shift; }
+  float theirs(float number) const { return decays ? decay_of(number) : number + shift; }
+};
+
+// Whether a narrower type has all numbers of a tensor of float32, or those of which it was made.
+bool fits(const TensorSource& file, const DistTensor& tensor, DType dtype, const Made& made) {
   constexpr std::int64_t kBlock = 1 << 16;
   bool all = true;
   for_each_block(tensor.shape, kBlock, [&](const Shape& offset, const Shape& shape) {
@@ -307,13 +320,13 @@ bool fits(const TensorSource& file, const DistTensor& tensor, DType dtype, float
     file.read_original(tensor.key, offset, {numbers.data(), DType::f32, shape});
     const Buffer shifted(Device::cpu, count * sizeof(float));
     const Tensor ours = shifted.tensor(DType::f32, shape);
-    for (std::size_t i = 0; i < count; ++i) ours.as<float>()[i] = numbers[i] - shift;
+    for (std::size_t i = 0; i < count; ++i) ours.as<float>()[i] = made.ours(numbers[i]);
     dense(DType::f32, shape, {static_cast<const std::byte*>(ours.data()), ours.bytes()})
         .copy_to(origin_of(shape.rank()), narrow);
     dense(dtype, shape, {static_cast<const std::byte*>(narrow.data()), narrow.bytes()})
         .copy_to(origin_of(shape.rank()), {back.data(), DType::f32, shape});
-    if (shift != 0)
-      for (float& number : back) number += shift;
+    if (made.otherwise())
+      for (float& number : back) number = made.theirs(number);
     all = all && std::memcmp(numbers.data(), back.data(), count * sizeof(float)) == 0;
   });
   return all;
@@ -365,7 +378,8 @@ GgufSource::GgufSource(const std::string& path, const ModelSourceOptions& option
     const bool single = tensor.shape.rank() == 1 || name == kPositions || is_gguf_float32(name);
     if (tensor.dtype == dtype_ ||
         (single && tensor.dtype == DType::f32 &&
-         fits(*tensors_, tensor, dtype_, shifted.contains(name) ? 1.0F : 0.0F)))
+         fits(*tensors_, tensor, dtype_,
+              {.shift = shifted.contains(name) ? 1.0F : 0.0F, .decays = is_decay(name)})))
       exact_.insert(name);
   }
   std::string counts;
@@ -407,16 +421,19 @@ DType GgufSource::dtype_of(const Param& row, const std::string& state) const {
   return dtype_ == DType::f32 || std::ranges::all_of(names_of(row), exact) ? dtype_ : stored;
 }
 
-// What is shifted is shifted back before it is rounded to what it was of.
+// What is shifted, or a decay, becomes ours before it is rounded to what it was of.
 void GgufSource::read(const Param& row, const std::string& state, Tensor out) const {
   const std::vector<ForeignName> names = names_of(row);
   const bool shifts = names.size() == 1 && shift_of(names[0].transform) != 0;
-  if (!shifts) return HuggingFaceSource::read(row, state, out);
+  if (!shifts && !is_decay(row)) return HuggingFaceSource::read(row, state, out);
   const Buffer buffer(Device::cpu, 2 * static_cast<std::size_t>(out.numel()) * sizeof(float));
   const Tensor wide = buffer.tensor(DType::f32, out.shape());
   const DType dtype = dtype_of(row, state);
   const Tensor narrow{wide.as<float>() + wide.numel(), dtype, out.shape()};
   HuggingFaceSource::read(row, state, wide);
+  if (is_decay(row))
+    for (std::int64_t i = 0; i < wide.numel(); ++i)
+      wide.as<float>()[i] = log_of_decay(wide.as<float>()[i]);
   const auto copy = [&](const Tensor& to, const Tensor& from) {
     dense(from.dtype(), out.shape(), {static_cast<const std::byte*>(from.data()), from.bytes()})
         .copy_to(origin_of(out.shape().rank()), to);

@@ -6,6 +6,7 @@
 
 #include "formats/gguf/gguf_experts.h"
 #include "formats/gguf/gguf_latent.h"
+#include "formats/gguf/gguf_mamba.h"
 #include "formats/names/meta.h"
 #include "model/config/model_config.h"
 
@@ -18,6 +19,7 @@ constexpr ModuleName kNames[] = {
     {"embedding.word_embeddings", "token_embd"},
     {"embedding.position_embeddings", "position_embd"},
     {"decoder.final_layernorm", "output_norm"},
+    {"decoder.final_norm", "output_norm"},
     {"output_layer", "output"},
     {"input_layernorm", "attn_norm"},
     {"self_attention.q_layernorm", "attn_q_norm"},
@@ -39,14 +41,25 @@ constexpr ModuleName kPhi3[] = {{"self_attention.linear_qkv", "attn_qkv", by_kin
 constexpr ModuleName kGlm[] = {{"mlp.linear_fc1", "ffn_up"}};
 constexpr ModuleName kQkv[] = {{"self_attention.linear_qkv", "attn_qkv", by_kind}};
 constexpr ModuleName kSecondNorm[] = {{"pre_mlp_layernorm", "post_attention_norm"}};
+constexpr ModuleName kOneNorm[] = {{"pre_mlp_layernorm", "attn_norm"},
+                                   {"mlp.fc1_latent_proj", "ffn_latent_down"},
+                                   {"mlp.fc2_latent_proj", "ffn_latent_up"}};
 // Where attention and MLP have a norm each.
 constexpr ModuleName kFalconNorms[] = {{"input_layernorm", "attn_norm_2"},
                                        {"pre_mlp_layernorm", "attn_norm"}};
 // What an architecture calls otherwise than a Llama.
 constexpr std::pair<std::string_view, std::span<const ModuleName>> kOwnNames[] = {
-    {"gpt2", kQkv},           {"phi3", kPhi3},          {"chatglm", kGlm},
-    {"glm4", kGlm},           {"gptneox", kQkv},        {"falcon", kQkv},
-    {"gpt-oss", kSecondNorm}, {"glm4moe", kSecondNorm}, {"seed_oss", kSecondNorm},
+    {"gpt2", kQkv},
+    {"phi3", kPhi3},
+    {"chatglm", kGlm},
+    {"glm4", kGlm},
+    {"gptneox", kQkv},
+    {"falcon", kQkv},
+    {"gpt-oss", kSecondNorm},
+    {"glm4moe", kSecondNorm},
+    {"seed_oss", kSecondNorm},
+    {"nemotron_h", kOneNorm},
+    {"nemotron_h_moe", kOneNorm},
 };
 constexpr ModuleName kLlamaQkv[] = {{"self_attention.linear_qkv", "attn_q", queries},
                                     {"self_attention.linear_qkv", "attn_k", keys},
@@ -103,6 +116,18 @@ constexpr GgufArchitecture kArchitectures[] = {
     {.name = "olmo", .model_type = "olmo", .turned = true, .layer_norm = true},
     {.name = "arcee", .model_type = "arcee", .turned = true},
     {.name = "ernie4_5", .model_type = "ernie4_5"},
+    {.name = "mamba2", .model_type = "mamba2", .mamba = true},
+    {.name = "nemotron_h", .model_type = "nemotron_h", .mamba = true},
+    {.name = "nemotron_h_moe",
+     .model_type = "nemotron_h",
+     .experts = GgufExperts::told,
+     .mamba = true},
+    {.name = "granitehybrid", .model_type = "granitemoehybrid", .turned = true, .mamba = true},
+    {.name = "granitehybrid",
+     .model_type = "granitemoehybrid",
+     .turned = true,
+     .experts = GgufExperts::told,
+     .mamba = true},
 };
 
 }  // namespace
@@ -114,10 +139,13 @@ const GgufArchitecture* find_gguf_architecture(std::string_view name, bool exper
   return found == std::end(kArchitectures) ? nullptr : found;
 }
 
-const GgufArchitecture* gguf_architecture_of(std::string_view model_type) {
-  const auto* const found =
-      std::ranges::find(kArchitectures, model_type, &GgufArchitecture::model_type);
-  return found == std::end(kArchitectures) ? nullptr : found;
+const GgufArchitecture* gguf_architecture_of(std::string_view model_type, bool experts) {
+  const GgufArchitecture* found = nullptr;
+  for (const GgufArchitecture& known : kArchitectures)
+    if (known.model_type == model_type &&
+        (found == nullptr || (known.experts != GgufExperts::none) == experts))
+      found = &known;
+  return found;
 }
 
 std::string gguf_architectures() {
@@ -131,8 +159,9 @@ std::string gguf_architectures() {
 
 std::vector<ForeignName> gguf_tensors(const std::string& architecture, const ModelConfig& c,
                                       const Param& row) {
-  const std::string layer = row.place.layer ? concat("blk.", *row.place.layer, ".") : "";
+  const std::string layer = gguf_mamba_layer(c, row);
   std::vector<ForeignName> names = gguf_expert_tensors(c, row, layer);
+  if (names.empty() && c.family == ModelFamily::mamba) names = gguf_mamba_tensors(c, row, layer);
   if (names.empty() && c.multi_latent_attention) names = gguf_latent_tensors(c, row, layer);
   if (row.place.param == "softmax_offset") names = {{layer + "attn_sinks.weight"}};
   if (names.empty() && architecture == "falcon" && c.parallel_norms)

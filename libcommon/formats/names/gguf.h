@@ -34,10 +34,11 @@ struct GgufArchitecture {
   bool has_output = true;     // of its own, if the model has
   bool wants_output = false;  // also of a model whose output layer is the words: these again
   GgufExperts experts = GgufExperts::none;
+  bool mamba = false;  // some layers are mixers
 };
 // Null: there is none.
 const GgufArchitecture* find_gguf_architecture(std::string_view name, bool experts);
-const GgufArchitecture* gguf_architecture_of(std::string_view model_type);
+const GgufArchitecture* gguf_architecture_of(std::string_view model_type, bool experts);
 // All their names, with commas between them.
 std::string gguf_architectures();
 
