@@ -78,6 +78,14 @@ DENSE = {
         vocab_size=VOCAB, n_embd=18, n_layer=LAYERS, n_head=3, n_inner=37, n_positions=LENGTH, resid_pdrop=0, embd_pdrop=0,
         attn_pdrop=0, bos_token_id=None, eos_token_id=None),
     "persimmon": transformers.PersimmonConfig(**ODD | dict(hidden_size=24)),
+    "gpt_neo": transformers.GPTNeoConfig(
+        vocab_size=VOCAB, hidden_size=18, num_layers=LAYERS, num_heads=3, intermediate_size=37, window_size=4,
+        attention_types=[[["global", "local"], 1]], max_position_embeddings=LENGTH, bos_token_id=None, eos_token_id=None),
+    "bloom": transformers.BloomConfig(vocab_size=VOCAB, hidden_size=18, n_layer=LAYERS, n_head=3, bos_token_id=None,
+                                      eos_token_id=None),
+    "mpt": transformers.MptConfig(vocab_size=VOCAB, d_model=18, n_layers=LAYERS, n_heads=3, max_seq_len=LENGTH),
+    "hunyuan_v1_dense": transformers.HunYuanDenseV1Config(**ODD | dict(tie_word_embeddings=True), head_dim=10, rope_parameters={
+        "rope_type": "dynamic", "rope_theta": 100.0, "alpha": 50.0, "factor": 1.0}),
     "falcon": transformers.FalconConfig(**ODD, ffn_hidden_size=37, new_decoder_architecture=True, num_kv_heads=1),
     "opt": transformers.OPTConfig(**ODD, ffn_dim=37, dropout=0, enable_bias=False),  # of keys it has no gradient
     "olmo": transformers.OlmoConfig(**ODD),
@@ -171,6 +179,9 @@ def dense_rotary_f64(self, x, position_ids, layer_type=None):
         inv_freq = inv_freq / torch.tensor(rope["short_factor"], dtype=torch.float64)
         trained = rope["original_max_position_embeddings"]
         magnitude = math.sqrt(1 + math.log(self.config.max_position_embeddings / trained) / math.log(trained))
+    if "alpha" in rope:
+        inv_freq = (rope["rope_theta"] * rope["alpha"] ** (dim / (dim - 2))) ** (
+            -torch.arange(0, dim, 2, dtype=torch.float64) / dim)
     angles = position_ids[..., None].double() * inv_freq
     cohere = self.config.model_type.startswith("cohere")
     angles = angles.repeat_interleave(2, -1) if cohere else torch.cat((angles, angles), dim=-1)
@@ -191,9 +202,15 @@ def nothing_in_float32(model_type):
     torch.nn.functional.softmax = lambda x, dim, dtype=None: softmax(x, dim, dtype=None if f64(x) else dtype)
     for rotary in classes:
         rotary.forward = dense_rotary_f64
+    gelu = getattr(module, "BloomGelu", None)  # whose constants have eight digits
+    of_digits = gelu and gelu.forward
+    if gelu:
+        gelu.forward = lambda self, x: torch.nn.functional.gelu(x, approximate="tanh")
     try:
         yield
     finally:
+        if gelu:
+            gelu.forward = of_digits
         torch.Tensor.to, torch.Tensor.float, torch.nn.functional.softmax = to, as_float, softmax
         for rotary, forward in zip(classes, forwards):
             rotary.forward = forward

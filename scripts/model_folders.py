@@ -38,7 +38,7 @@ LINES = ["the king is dead, long live the king", "a horse, a horse, my kingdom f
          "seven small boats crossed the quiet water", "tomorrow we shall bake bread again"] * 30
 # Version 4.51.3 lacks them, calls their settings otherwise, or computes groups of a Mamba's channels otherwise
 # than its own kernels do.
-LATER = ("images-", "gemma", "olmo", "phi", "neox", "gptj", "codegen", "bigcode", "biogpt", "persimmon", "jais2", "vaultgemma", "exaone", "hyperclovax", "cwm", "falcon", "opt", "stablelm", "starcoder2", "ernie", "seed", "arcee", "helium", "ministral", "dots1", "granite", "smollm3", "command-r", "glm4", "mamba2", "bamba", "nemotron-h")
+LATER = ("images-", "gemma", "olmo", "phi", "neox", "gptj", "neo", "bloom", "mpt", "hunyuan", "codegen", "bigcode", "biogpt", "persimmon", "jais2", "vaultgemma", "exaone", "hyperclovax", "cwm", "falcon", "opt", "stablelm", "starcoder2", "ernie", "seed", "arcee", "helium", "ministral", "dots1", "granite", "smollm3", "command-r", "glm4", "mamba2", "bamba", "nemotron-h")
 PROMPT, TEXT = "the king is", "seven small boats crossed the water, and nobody noticed"
 SHAPE = dict(vocab_size=323, hidden_size=60, intermediate_size=97, num_hidden_layers=2, num_attention_heads=3,
              num_key_value_heads=1, max_position_embeddings=64, bos_token_id=1, eos_token_id=0,
@@ -65,6 +65,22 @@ def gptj(**settings):
     sizes = dict(vocab_size=323, n_embd=60, n_layer=2, n_head=3, n_positions=64, rotary_dim=6, n_inner=97, bos_token_id=1,
                  eos_token_id=0)
     return transformers.GPTJForCausalLM, transformers.GPTJConfig(**{**sizes, **settings})
+
+
+def neo(**settings):
+    sizes = dict(vocab_size=323, hidden_size=60, num_layers=2, num_heads=3, attention_types=[[["global", "local"], 1]],
+                 window_size=5, max_position_embeddings=64, intermediate_size=97, bos_token_id=1, eos_token_id=0)
+    return transformers.GPTNeoForCausalLM, transformers.GPTNeoConfig(**{**sizes, **settings})
+
+
+def bloom(**settings):
+    sizes = dict(vocab_size=323, hidden_size=60, n_layer=2, n_head=3, bos_token_id=1, eos_token_id=0)
+    return transformers.BloomForCausalLM, transformers.BloomConfig(**{**sizes, **settings})
+
+
+def mpt(**settings):
+    sizes = dict(vocab_size=323, d_model=60, n_layers=2, n_heads=6, max_seq_len=64, bos_token_id=1, eos_token_id=0)
+    return transformers.MptForCausalLM, transformers.MptConfig(**{**sizes, **settings})
 
 
 def codegen(**settings):
@@ -219,6 +235,16 @@ CASES = {
     "falcon-one-norm": lambda: falcon(new_decoder_architecture=True, num_attention_heads=6, num_kv_heads=2,
                                       num_ln_in_parallel_attn=1),
     "falcon-in-turn": lambda: falcon(parallel_attn=False, multi_query=False, bias=True, tie_word_embeddings=False),
+    "neo": lambda: neo(),
+    "neo-all-see": lambda: neo(attention_types=[[["global"], 2]], activation_function="gelu", tie_word_embeddings=False),
+    "neo-windows": lambda: neo(attention_types=[[["local"], 2]], window_size=3),
+    "bloom": lambda: bloom(),
+    "bloom-of-six": lambda: bloom(n_head=6, tie_word_embeddings=False),
+    "mpt": lambda: mpt(),
+    "mpt-scaled": lambda: mpt(n_heads=4, attn_config=dict(softmax_scale=0.3), tie_word_embeddings=False),
+    "hunyuan": lambda: of("HunYuanDenseV1", head_dim=24),
+    "hunyuan-alpha": lambda: of("HunYuanDenseV1", head_dim=24, tie_word_embeddings=True, rope_parameters=dict(
+        rope_type="dynamic", rope_theta=10000.0, alpha=50.0, factor=1.0)),
     "codegen": lambda: codegen(),
     "codegen-of-eight": lambda: codegen(n_head=8, rotary_dim=4, tie_word_embeddings=True),
     "bigcode": lambda: bigcode(),

@@ -58,26 +58,32 @@ static void for_sequences(const Step& s, Tensor own, const auto& inserted, const
 }
 
 void Embedding::forward(Step& s, Tensor y, ConstTensor ids, ConstTensor types, Saved* saved) const {
-  look_up(s, y, ids);
+  const ArenaScope scope(s.layer);
+  const Tensor x = options_.norm ? s.kept(saved, y.shape()) : y;
+  look_up(s, x, ids);
   s.done(*tables_.words);
-  if (options_.multiplier != 1) scale(y, y, multiplier(y.dtype()), s.stream);
+  if (options_.multiplier != 1) scale(x, x, multiplier(x.dtype()), s.stream);
   const auto add = [&](const Param* table, ConstTensor of_tokens, std::int64_t first) {
     if (table == nullptr) return ConstTensor();
     const ConstTensor rows = of_tokens.rows(s.first_row(), s.first_row() + s.rows());
-    embedding_forward(y, rows, s.weight(*table).rows(first, table->shape[0]), 0, true, s.stream);
+    embedding_forward(x, rows, s.weight(*table).rows(first, table->shape[0]), 0, true, s.stream);
     s.done(*table);
     return rows;
   };
-  const Saved read{ids, add(tables_.positions, s.tokens.positions, options_.first_position),
-                   add(tables_.types, types, 0)};
+  Saved read{ids, add(tables_.positions, s.tokens.positions, options_.first_position),
+             add(tables_.types, types, 0)};
   const Dropout dropout = s.dropout(dropout_, 0, Purpose::embedding_dropout);
   if (options_.noise > 0 && s.training)
-    add_noise(s, y,
+    add_noise(s, x,
               {.alpha = options_.noise,
                .key = dropout.key,
                .seq_length = dropout.seq_length,
                .first_row = dropout.first_row,
                .record = s.record});
+  if (options_.norm) {
+    read.x = x;
+    options_.norm->forward(s, y, x, saved ? &read.norm : nullptr);
+  }
   if (dropout.p > 0) add_dropout(s, y, {}, y, {}, dropout);
   if (s.inserted.row_of)
     for_sequences(s, y, s.inserted.hidden, [&](auto own, auto row_of, auto rows) {
@@ -96,6 +102,11 @@ void Embedding::backward(Step& s, Tensor dy, const Saved& v) const {
     });
   const Dropout dropout = s.dropout(dropout_, 0, Purpose::embedding_dropout);
   if (dropout.p > 0) add_dropout_backward(s, dy, dy, dropout);
+  if (options_.norm) {
+    const Tensor dx = s.scratch(dy.shape());
+    options_.norm->backward(s, dx, dy, v.x, v.norm);
+    dy = dx;
+  }
   ConstTensor of_words = dy;
   if (options_.multiplier != 1) {
     const Tensor scaled = s.scratch(dy.shape());

@@ -1,11 +1,14 @@
-// Embedding: y = dropout(m E[ids] + P[positions] + T[types] + noise); the tables P of learned
-// positions and T of types are optional, and so is the noise, which training adds
+// Embedding: y = dropout(norm(m E[ids] + P[positions] + T[types] + noise)); the tables P of learned
+// positions and T of types are optional, and so are the norm and the noise, which training adds
 // (kernels/text_noise.h).  ids, positions, types: [tokens] i32;  y: [rows, hidden_size];  E:
 // [vocab, hidden_size], whose rows tensor-parallel ranks share.  m, the multiplier, is rounded to
 // y's type.  Where the Step has rows to insert, these are added to zeros, as words of ids below 0
 // are.
 #pragma once
 
+#include <optional>
+
+#include "nn/norm.h"
 #include "nn/step.h"
 
 namespace mt {
@@ -14,6 +17,8 @@ class Embedding {
  public:
   struct Saved {
     ConstTensor ids, positions, types;  // [tokens], [rows], [rows]
+    Tensor x = {};                      // [rows, hidden_size], what a norm is given
+    Norm::Saved norm = {};
   };
   // Null: there is no such table.
   struct Tables {
@@ -25,6 +30,7 @@ class Embedding {
     double multiplier = 1;
     double noise = 0;  // its alpha; where there is one, tokens have a first_key, or lengths
     std::int64_t first_position = 0;  // P's row of position 0
+    std::optional<Norm> norm = {};
   };
   Embedding(const Tables& tables, double dropout, const Options& options)
       : tables_(tables), dropout_(dropout), options_(options) {}

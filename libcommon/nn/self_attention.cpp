@@ -1,5 +1,7 @@
 #include "nn/self_attention.h"
 
+#include <span>
+
 #include "nn/context_parallel.h"
 #include "ops/delta.h"
 #include "ops/ops.h"
@@ -25,9 +27,35 @@ Tensor SelfAttention::all_heads(const Tensor& rows) const {
   return rows.reshape({rows.shape()[0], rows.shape()[1] / head_dim, head_dim});
 }
 
-// x: queries, keys, or, packed, all heads.  A cache turns what it takes.
+// Runs of tokens that follow each other turn at once.
+void SelfAttention::turn_past(Step& s, Tensor x) const {
+  const auto turn_run = [&](std::int64_t begin, std::int64_t end, std::int64_t first_position) {
+    rope(x.rows(begin, end),
+         {.inv_freq = options_.inv_freq,
+          .interleaved = options_.rotary_interleaved,
+          .seq_length = end - begin,
+          .magnitude = options_.rotary_magnitude,
+          .first_position = first_position},
+         false, s.stream);
+  };
+  if (x.device() == Device::meta) return turn_run(0, s.tokens.count(), 0);
+  if (x.device() != Device::cpu)
+    fail(Exit::bad_config, "--qk-layernorm-behind-rope: generates on the CPU alone; --device cpu");
+  const std::span positions = s.tokens.positions.span<std::int32_t>();
+  for (std::size_t begin = 0, end = 0; begin < positions.size(); begin = end) {
+    for (end = begin + 1; end < positions.size() && positions[end] == positions[end - 1] + 1;)
+      ++end;
+    turn_run(static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end), positions[begin]);
+  }
+}
+
+// x: queries, keys, or, packed, all heads.  A cache turns what it takes, unless norms are behind.
 void SelfAttention::turn(Step& s, Tensor x, bool inverse) const {
-  if (!options_.inv_freq || s.past.cache != nullptr) return;
+  if (!options_.inv_freq) return;
+  if (s.past.cache != nullptr) {
+    if (options_.norms_behind) turn_past(s, x);
+    return;
+  }
   turn_tokens(s, x,
               {.inv_freq = options_.inv_freq,
                .interleaved = options_.rotary_interleaved,
@@ -51,10 +79,15 @@ static Tensor joined(const Tensor& heads) {
 // Of queries and their gates.
 static Shape with_gates(const Shape& heads) { return {heads[0], 2 * heads[1], heads[2]}; }
 
-// y = rope(norm(x)): of queries or of keys; without a norm y is x.
+// y = rope(norm(x)): of queries or of keys; without a norm y is x.  Or, behind, y = norm(rope(x)),
+// and x turns.
 void SelfAttention::norm_and_turn(Step& s, Tensor y, const std::optional<Norm>& norm, Tensor x,
                                   Norm::Saved* saved) const {
   const Shape rows = rows_of_norm(y.shape(), options_.norms_of_all);
+  if (options_.norms_behind) {
+    turn(s, x, false);
+    return norm->forward(s, y.reshape(rows), x.reshape(rows), saved);
+  }
   if (norm) norm->forward(s, y.reshape(rows), x.reshape(rows), saved);
   turn(s, y, false);
 }
@@ -62,11 +95,12 @@ void SelfAttention::norm_and_turn(Step& s, Tensor y, const std::optional<Norm>& 
 // Returns the gradient of raw.x; dy is overwritten.
 Tensor SelfAttention::norm_and_turn_backward(Step& s, Tensor dy, const std::optional<Norm>& norm,
                                              const Raw& raw) const {
-  turn(s, dy, true);
+  if (!options_.norms_behind) turn(s, dy, true);
   if (!norm) return dy;
   const Tensor dx = s.scratch(dy.shape());
   const Shape rows = rows_of_norm(dy.shape(), options_.norms_of_all);
   norm->backward(s, dx.reshape(rows), dy.reshape(rows), raw.x.reshape(rows), raw.norm);
+  if (options_.norms_behind) turn(s, dx, true);
   return dx;
 }
 

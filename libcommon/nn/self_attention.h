@@ -1,6 +1,7 @@
 // SelfAttention: attention of tokens to tokens of their own sequence, with grouped queries, and the
 // residual around it.
 //   y = residual + dropout(W_o attend(turn(norm(W_qkv x))) + b_o), where residual may be empty
+// or, with norms behind, attend(norm(turn(W_qkv x))).
 // x, y, residual: [rows, hidden_size].  With a gate, what W_o reads is attend(...) sigmoid(g),
 // where W_qkv makes g, too (kernels/output_gate.h).  The norms are of each head's channels, or of
 // all heads' together, of queries and of keys.  A bias of relative positions may be added to the
@@ -30,12 +31,14 @@ class SelfAttention {
     double rotary_magnitude = 1;  // kernels/rope.h
     bool norms_of_all = false;    // the norms are of all heads together
     bool gated = false;
+    bool norms_behind = false;  // they are of what has turned
     std::optional<RelativeBias> bias = {};
   };
   struct HeadNorms {  // both or none
     std::optional<Norm> q, k;
   };
-  // Queries or keys before their norm; without one, those that the core reads.
+  // Queries or keys before their norm, turned if that is behind; without one, those that the core
+  // reads.
   struct Raw {
     Tensor x;
     Norm::Saved norm;
@@ -68,6 +71,7 @@ class SelfAttention {
                              const AttentionCore::Saved& found, const Saved& saved,
                              const Keys& keys) const;
   void turn(Step& s, Tensor x, bool inverse) const;
+  void turn_past(Step& s, Tensor x) const;
   void norm_and_turn(Step& s, Tensor y, const std::optional<Norm>& norm, Tensor x,
                      Norm::Saved* saved) const;
   Tensor norm_and_turn_backward(Step& s, Tensor dy, const std::optional<Norm>& norm,

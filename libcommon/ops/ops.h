@@ -219,6 +219,8 @@ void attention_bias_backward(Tensor d_bias, ConstTensor d_o, ConstTensor o, Cons
                              ConstTensor q, ConstTensor k, ConstTensor v, ConstTensor first_key,
                              const AttentionShape& shape, const Dropout& dropout, Stream& stream);
 
+// ALiBi's bias (kernels/alibi.h), in the sum_dtype, on the CPU.
+void alibi(Tensor bias, std::int64_t all_heads, std::int64_t first_head, Stream& stream);
 // The bias of relative positions (kernels/relative_bias.h), in the sum_dtype.  d_table is added to.
 void relative_bias(Tensor bias, ConstTensor table, std::int64_t first_head,
                    const RelativeBuckets& buckets, Stream& stream);

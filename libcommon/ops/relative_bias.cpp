@@ -1,5 +1,6 @@
 #include "kernels/relative_bias.h"
 
+#include "kernels/alibi.h"
 #include "ops/check.h"
 #include "ops/ops.h"
 
@@ -48,6 +49,20 @@ void relative_bias_backward(Tensor d_table, ConstTensor d_bias, std::int64_t fir
           cuda::relative_bias_backward(d_table.as<G>(), d_bias.as<float>(), shape, stream.handle());
         });
       });
+}
+
+void alibi(Tensor bias, std::int64_t all_heads, std::int64_t first_head, Stream& stream) {
+  const AlibiShape shape{.length = (bias.shape()[1] + 1) / 2,
+                         .heads = bias.shape()[0],
+                         .all_heads = all_heads,
+                         .first_head = first_head};
+  if (bias.device() == Device::meta) return stream.count(moves(bias), Family::attention);
+  if (bias.device() != Device::cpu)
+    fail(Exit::bad_config, "--position-embedding-type alibi: on the CPU alone; --device cpu");
+  if (bias.dtype() == DType::f64)
+    cpu::alibi(bias.as<double>(), shape);
+  else
+    cpu::alibi(bias.as<float>(), shape);
 }
 
 }  // namespace mt

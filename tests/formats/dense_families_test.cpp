@@ -108,6 +108,39 @@ TEST(DenseFamilies, MakersNames) {
             "65 c: \"mlp_bias\" is false and \"attention_bias\" true, which is not supported");
   EXPECT_EQ(refusal("internlm2", ""),
             "65 c: \"bias\" is true, as it is where nothing is said, and not supported");
+  const ModelConfig neo = model_of("gpt_neo");
+  EXPECT_TRUE(neo.window(0) == -1 && neo.window(1) == 255 && neo.score_scale() == 1);
+  EXPECT_TRUE(neo.has_proj_bias() && !neo.has_qkv_bias());
+  EXPECT_EQ(model_of("gpt_neo", R"(,"num_layers":2,"attention_layers":["local","global"],)"
+                                R"("attention_types":[[["global","local"],1]])")
+                .window(0),
+            255);
+  for (const char* const types : {R"([[["global"],24],[["local"],1]])", R"([[["near"],24]])",
+                                  R"([[["global"],23]])", R"([["global",24]])", "24"})
+    EXPECT_EQ(refusal("gpt_neo", concat(R"(,"attention_types":)", types)),
+              "65 c: \"attention_types\": expected global or local for each of 24 layers")
+        << types;
+  EXPECT_TRUE(model_of("bloom").has_alibi() && model_of("bloom").embedding_layernorm);
+  const ModelConfig mpt =
+      model_of("mpt", R"(,"attn_config":{"softmax_scale":0.5,"attn_pdrop":0.25})");
+  EXPECT_TRUE(mpt.score_scale() == 0.5 && mpt.hidden_dropout == 0.25 && !mpt.norm_bias);
+  EXPECT_EQ(refusal("mpt", R"(,"attn_config":{"clip_qkv":6})"),
+            "65 c: attn_config: \"clip_qkv\": expected null: no bound is known of queries");
+  EXPECT_EQ(refusal("mpt", R"(,"attn_config":{"alibi":false})"),
+            "65 c: attn_config: \"alibi\" is false, which is not supported");
+  // A base that is stretched is written as it was said, or as the base that it makes.
+  const std::string hunyuan = R"({"model_type":"hunyuan_v1_dense","head_dim":8,"rope_theta":100.0,)"
+                              R"("rope_scaling":{"type":"dynamic","alpha":8.0,"factor":1.0}})";
+  ModelConfig stretched = parse_hugging_face_config(hunyuan, "c").model;
+  stretched.complete();
+  EXPECT_DOUBLE_EQ(stretched.rotary_base, 1600);
+  const std::string kept = hugging_face_config(stretched, DType::f32, hunyuan);
+  EXPECT_NE(kept.find(R"("rope_theta":100,)"), kept.npos) << kept;
+  EXPECT_NE(kept.find(R"("alpha":8.0)"), kept.npos) << kept;
+  EXPECT_EQ(parse_hugging_face_config(hugging_face_config(stretched, DType::f32, ""), "c")
+                .model.rotary_base,
+            stretched.rotary_base);
+  EXPECT_EQ(refusal("gpt_neox", R"(,"head_dim":3)"), "65 c: \"head_dim\" is 3, expected 96");
   EXPECT_EQ(refusal("codegen", R"(,"n_head":6)"),
             "65 c: \"n_head\" is 6, expected a multiple of 4");
 }

@@ -214,9 +214,29 @@ class HuggingFace : public testing::TestWithParam<Case> {
 
 std::vector<Case> dense_cases() {
   std::vector<Case> cases;
-  for (const char* name : {"gemma", "gemma2", "gemma3_text", "olmo2", "phi3", "granite", "smollm3",
-                           "cohere", "cohere2", "gpt_neox", "gptj", "codegen", "gpt_bigcode",
-                           "persimmon", "hyperclovax", "falcon", "opt", "olmo", "qwen3_next"}) {
+  for (const char* name : {"gemma",
+                           "gemma2",
+                           "gemma3_text",
+                           "olmo2",
+                           "phi3",
+                           "granite",
+                           "smollm3",
+                           "cohere",
+                           "cohere2",
+                           "gpt_neox",
+                           "gptj",
+                           "codegen",
+                           "gpt_bigcode",
+                           "persimmon",
+                           "hyperclovax",
+                           "gpt_neo",
+                           "bloom",
+                           "mpt",
+                           "hunyuan_v1_dense",
+                           "falcon",
+                           "opt",
+                           "olmo",
+                           "qwen3_next"}) {
     cases.push_back({name, DType::f32, 1e-5});
     cases.push_back({name, DType::f64, 1e-12});
   }

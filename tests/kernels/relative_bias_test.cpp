@@ -1,5 +1,6 @@
 #include "kernels/relative_bias.h"
 
+#include "kernels/alibi.h"
 #include "tests/kernels/check.h"
 
 namespace mt {
@@ -26,6 +27,29 @@ TEST(RelativeBuckets, HaveAnEnd) {
   const RelativeBuckets few(4, 3, true);
   EXPECT_EQ(few(-1), 1);
   EXPECT_EQ(few(1 << 30), 3);
+}
+
+// The slopes that the paper has for 8 heads, and what its authors take for 6, of whose heads 3 are
+// of another rank.
+TEST(Alibi, SlopesAreThePapers) {
+  const auto slopes_of = [](std::int64_t all_heads, std::int64_t first_head) {
+    const AlibiShape s{.length = 3,
+                       .heads = all_heads - first_head,
+                       .all_heads = all_heads,
+                       .first_head = first_head};
+    std::vector<double> bias(static_cast<std::size_t>(5 * s.heads)), slopes;
+    cpu::alibi(bias.data(), s);
+    for (std::size_t h = 0; h < bias.size(); h += 5) {
+      slopes.push_back(bias[h + 3]);
+      for (std::size_t i = 0; i < 5; ++i)
+        EXPECT_EQ(bias[h + i], slopes.back() * (static_cast<double>(i) - 2));
+    }
+    return slopes;
+  };
+  std::vector<double> eight;
+  for (int i = 1; i <= 8; ++i) eight.push_back(std::ldexp(1, -i));
+  EXPECT_EQ(slopes_of(8, 0), eight);
+  EXPECT_EQ(slopes_of(6, 3), (std::vector<double>{0x1p-8, 0x1p-1, 0x1p-3}));
 }
 
 // The backward is the forward's transpose, and adds.

@@ -259,6 +259,20 @@ TEST(ModelConfig, NamesTheOptionThatDoesNotFit) {
        [](ModelConfig& c) { c.pre_layernorm = false; }},
       {"--parallel-block: has its norms in front",
        [](ModelConfig& c) { c.parallel_block = c.post_layernorm = true; }},
+      {"--qk-layernorm-behind-rope: needs --qk-layernorm of each head and "
+       "--position-embedding-type rope",
+       [](ModelConfig& c) { c.qk_layernorm_behind_rope = true; }},
+      {"--qk-layernorm-behind-rope: not with --rope-attention-factor",
+       [](ModelConfig& c) {
+         c.position_embedding_type = "rope";
+         c.qk_layernorm = c.qk_layernorm_behind_rope = true;
+         c.rope_attention_factor = 2;
+       }},
+      {"--position-embedding-type alibi: of a GPT alone",
+       [](ModelConfig& c) {
+         c.family = ModelFamily::bert;
+         c.position_embedding_type = "alibi";
+       }},
       {"--parallel-norms: needs --parallel-block", [](ModelConfig& c) { c.parallel_norms = true; }},
       {"--add-output-bias: not with --logit-scale and --final-logit-softcapping",
        [](ModelConfig& c) { c.output_bias = true, c.logit_scale = 2; }},

@@ -151,7 +151,7 @@ struct AttentionForm {
   std::optional<NormKind> head_norms = {};
   std::int64_t buckets = 0;  // of relative positions; 0: no bias
   double softcap = 0, magnitude = 1;
-  bool norms_of_all = false;
+  bool norms_of_all = false, norms_behind = false;
   bool sink = false, sink_of_zeros = false;
   bool gated = false;
 };
@@ -200,6 +200,7 @@ SelfAttention attention(ParamTable& table, const AttentionForm& f) {
            .rotary_magnitude = f.magnitude,
            .norms_of_all = f.norms_of_all,
            .gated = f.gated,
+           .norms_behind = f.norms_behind,
            .bias = relative_bias(table, f)},
           head_norms(table, f)};
 }
@@ -520,11 +521,16 @@ NamedSubject of_stack(const std::string& name, const StackForm& form) {
 
 class EmbeddingSubject : public Subject {
  public:
-  EmbeddingSubject(bool positions, bool types, double dropout, double multiplier = 1)
+  EmbeddingSubject(bool positions, bool types, double dropout, double multiplier = 1,
+                   bool normed = false)
       : module_({.words = &table.add(weight("words", kVocab, kHidden)),
                  .positions = positions ? &table.add(weight("positions", 5, kHidden)) : nullptr,
                  .types = types ? &table.add(weight("types", 2, kHidden)) : nullptr},
-                dropout, {.multiplier = multiplier, .noise = 0}) {
+                dropout,
+                {.multiplier = multiplier,
+                 .noise = 0,
+                 .norm = normed ? std::optional(norm(table, "norm", NormKind::layer, kHidden))
+                                : std::nullopt}) {
     x = {0};
     y = {kTokens, kHidden};
     allocate();
@@ -742,6 +748,11 @@ std::vector<NamedSubject> all_subjects() {
                                                          .rotary_dim = 4,
                                                          .head_norms = NormKind::rms,
                                                          .norms_of_all = true}),
+      of_attention("attention_with_norms_behind_rope", {.heads = 4,
+                                                        .kv_heads = 2,
+                                                        .rotary_dim = 4,
+                                                        .head_norms = NormKind::rms,
+                                                        .norms_behind = true}),
       of_attention("attention_of_capped_scores", {.rotary_dim = 4, .softcap = 0.6}),
       of_attention("attention_with_a_magnitude",
                    {.heads = 3, .kv_heads = 1, .rotary_dim = 2, .magnitude = 1.4}),
@@ -836,6 +847,8 @@ std::vector<NamedSubject> all_subjects() {
       {"embedding_with_positions",
        [] { return std::make_unique<EmbeddingSubject>(true, false, 0.0); }},
       {"embedding_with_types", [] { return std::make_unique<EmbeddingSubject>(true, true, 0.0); }},
+      {"embedding_with_a_norm_and_dropout",
+       [] { return std::make_unique<EmbeddingSubject>(true, false, 0.2, 1.5, true); }},
       {"embedding_with_dropout",
        [] { return std::make_unique<EmbeddingSubject>(true, true, 0.3); }},
       {"embedding_with_a_multiplier_and_dropout",

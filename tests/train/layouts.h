@@ -179,6 +179,7 @@ class Layouts : public Training, public testing::WithParamInterface<TrainedLayou
     } else {
       o.model.label_smoothing = 0.1;
     }
+    if (layout.style == Style::gpt) o.model.qkv_bias = layout.tied;
     if (layout.style == Style::experts) {
       o.model.family = ModelFamily::mixtral;
       o.model.num_experts = 4;
@@ -285,6 +286,7 @@ class Layouts : public Training, public testing::WithParamInterface<TrainedLayou
   static void make_gemma(ModelConfig& c) {
     c.swiglu = false;
     c.gated_gelu = c.apply_layernorm_1p = c.post_layernorm = true;
+    c.embedding_layernorm = c.qk_layernorm_behind_rope = true;
     c.embedding_mult = 3;
     c.residual_mult = 0.8;
     c.softmax_scale = 0.3;

@@ -55,6 +55,8 @@ constexpr Decoder kDecoders[] = {
     {"ministral", "MinistralForCausalLM", none, 32000, 32, 4096, 32, 8, 0, 14336, 131072},
     {"phi3", "Phi3ForCausalLM", none, 32064, 32, 3072, 32, 0, 0, 8192, 4096, 1e-5},
     {"granite", "GraniteForCausalLM", flags, 32000, 32, 4096, 32, 0, 0, 11008, 2048},
+    {"hunyuan_v1_dense", "HunYuanDenseV1ForCausalLM", refused, 290943, 32, 4096, 32, 0, 0, 11008,
+     2048, 1e-5},
     {"hyperclovax", "HyperCLOVAXForCausalLM", flags, 32000, 32, 4096, 32, 0, 0, 11008, 2048},
     {"minicpm", "MiniCPMForCausalLM", refused, 32000, 32, 4096, 32, 0, 0, 11008, 2048, 1e-6, 10000,
      0.02, "silu", true},

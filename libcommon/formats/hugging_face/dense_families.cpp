@@ -36,6 +36,7 @@ class FamilyReader {
     if (type_ == "dots1") read_dots();
     if (type_ == "granite" || type_ == "granitemoe") read_granite_multipliers(json_, model_);
     if (type_ == "hyperclovax") read_hyperclovax();
+    if (type_ == "hunyuan_v1_dense") model_.qk_layernorm = model_.qk_layernorm_behind_rope = true;
     if (type_ == "minicpm") read_minicpm();
     if (type_ == "cwm") read_cwm();
     if (type_ == "phi3" && json_.has("sliding_window")) set_window(layers(true));
@@ -273,9 +274,11 @@ void write_olmo3_bases(JsonWriter& json, const ModelConfig& c) {
 
 bool is_dense_family(std::string_view type) {
   static constexpr std::string_view kTypes[] = {
-      "olmo2",   "olmo3", "phi3",     "granite",   "smollm3",   "exaone4", "glm",
-      "glm4",    "arcee", "ernie4_5", "internlm2", "internlm3", "exaone",  "hyperclovax",
-      "minicpm", "cwm",   "helium",   "seed_oss",  "ministral", "dots1",   "granitemoe"};
+      "olmo2",     "olmo3",     "phi3",   "granite",     "smollm3",
+      "exaone4",   "glm",       "glm4",   "arcee",       "ernie4_5",
+      "internlm2", "internlm3", "exaone", "hyperclovax", "hunyuan_v1_dense",
+      "minicpm",   "cwm",       "helium", "seed_oss",    "ministral",
+      "dots1",     "granitemoe"};
   return is_gemma(type) || is_cohere(type) || std::ranges::find(kTypes, type) != std::end(kTypes);
 }
 

@@ -125,9 +125,6 @@ static void read_task_head(const ConfigJson& json, ModelConfig& c) {
                 " is an encoder that is not supported; ", post_norm_bert_types(), " are");
   if (json.is("apertus"))
     json.refuse("model_type \"apertus\" has an activation, \"xielu\", that is not supported");
-  if (json.is("bloom") || json.is("mpt"))
-    json.refuse("model_type ", json_quoted(json.model_type()),
-                " has ALiBi, which is not supported, in the place of positions");
   if (json.is("minicpm3"))
     json.refuse(
         "model_type \"minicpm3\" has latent attention without experts, which is not supported");
@@ -135,10 +132,6 @@ static void read_task_head(const ConfigJson& json, ModelConfig& c) {
     json.refuse(
         "model_type \"ernie4_5_moe\" has biases that choose experts by a softmax, which "
         "is not supported");
-  if (json.is("hunyuan_v1_dense"))
-    json.refuse(
-        "model_type \"hunyuan_v1_dense\" has norms of heads behind their positions, "
-        "which is not supported");
   if (json.is("clip") || json.is("siglip"))
     json.refuse("model_type ", json_quoted(json.model_type()),
                 " reads texts, too: of its parts the tower of images is read, ", json.model_type(),

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "formats/hugging_face/config_families.h"
 #include "formats/hugging_face/rope_config.h"
@@ -22,6 +23,8 @@ struct OwnWords {
 void read_neox(const ConfigJson& json, ModelConfig& c) {
   c.parallel_block = c.parallel_norms = json.flag_or("use_parallel_residual", true);
   c.attention_bias = json.flag_or("attention_bias", true);
+  if (json.has("head_dim") && c.num_attention_heads > 0)
+    json.expect_number("head_dim", c.hidden_size / c.num_attention_heads);
 }
 void write_neox(JsonWriter& json, const ModelConfig& c) {
   json.member("use_parallel_residual", c.parallel_block).member("attention_bias", c.attention_bias);
@@ -45,6 +48,111 @@ void write_gptj(JsonWriter& json, const ModelConfig& c) {
       !c.rope_frequency_factors.empty() || c.rope_attention_factor != 1)
     refuse_setting("GPT-J or CodeGen with other rotary frequencies than those of base 10000");
   json.member("rotary_dim", c.rotary_dim());
+}
+
+// Which layers have a window: attention_layers says it of each, and else attention_types in runs of
+// layers, each so many times: [[["global", "local"], 12]].
+class LocalLayers {
+ public:
+  LocalLayers(const ConfigJson& json, std::int64_t layers) : json_(json), layers_(layers) {}
+
+  std::vector<std::int64_t> read() {
+    member_ = json_.has("attention_layers") ? "attention_layers" : "attention_types";
+    simdjson::dom::array list;
+    if (!json_.has(member_)) {
+      for (std::int64_t layer = 0; layer < 24; ++layer) local_.push_back(layer % 2);
+    } else if (json_.member(member_).get(list)) {
+      refuse();
+    } else if (json_.has("attention_layers")) {
+      add(list);
+    } else {
+      for (const simdjson::dom::element run : list) add_run(run);
+    }
+    if (std::ssize(local_) != layers_) refuse();
+    return local_;
+  }
+
+ private:
+  [[noreturn]] void refuse() const {
+    json_.refuse(json_quoted(member_), ": expected global or local for each of ", layers_,
+                 " layers");
+  }
+  void add(const simdjson::dom::array& kinds) {
+    for (const simdjson::dom::element kind : kinds) {
+      std::string_view name;
+      if (kind.get(name) || (name != "global" && name != "local") || std::ssize(local_) == layers_)
+        refuse();
+      local_.push_back(name == "local");
+    }
+  }
+  void add_run(simdjson::dom::element run) {
+    simdjson::dom::array pair, kinds;
+    std::int64_t times = 0;
+    if (run.get(pair) || pair.size() != 2 || pair.at(0).get(kinds) || pair.at(1).get(times) ||
+        times < 0 || times > layers_)
+      refuse();
+    for (std::int64_t i = 0; i < times; ++i) add(kinds);
+  }
+
+  const ConfigJson& json_;
+  std::int64_t layers_;
+  const char* member_ = nullptr;
+  std::vector<std::int64_t> local_;
+};
+
+// Scores are products alone.
+void read_gpt_neo(const ConfigJson& json, ModelConfig& c) {
+  c.position_embedding_type = "learned_absolute";
+  c.qkv_bias = false;
+  c.softmax_scale = 1;
+  if (c.num_layers > kMany) return;  // which is refused
+  const std::vector<std::int64_t> local = LocalLayers(json, c.num_layers).read();
+  const auto windows = std::ranges::count(local, 1);
+  if (windows == 0) return;
+  c.window_size = concat(json.count_or("window_size", 256) - 1, ",0");
+  if (windows != c.num_layers) c.window_attn_skip_freq = local;
+}
+void write_gpt_neo(JsonWriter& json, const ModelConfig& c) {
+  json.key("attention_types").begin_array().begin_array().begin_array();
+  for (std::int64_t layer = 0; layer < c.num_layers; ++layer)
+    json.value(c.window(layer) < 0 ? "global" : "local");
+  json.end_array().value(std::int64_t{1}).end_array().end_array();
+  json.member("window_size", c.tokens_before() < 0 ? 256 : c.tokens_before() + 1);
+}
+
+void read_bloom(const ConfigJson& json, ModelConfig& c) {
+  json.expect_flag("apply_residual_connection_post_layernorm", false);
+  c.position_embedding_type = "alibi";
+  c.embedding_layernorm = true;
+}
+void write_bloom(JsonWriter& json, const ModelConfig&) {
+  json.member("apply_residual_connection_post_layernorm", false);
+}
+
+// All dropouts but that of scores are passed over by its class, which drops at that rate, too.
+void read_mpt(const ConfigJson& json, ModelConfig& c) {
+  c.position_embedding_type = "alibi";
+  c.add_bias_linear = c.norm_bias = false;
+  if (!json.has("attn_config")) return;
+  const ConfigJson attention = ConfigJson::as(json.object("attn_config"), "mpt");
+  attention.expect_flag("alibi", true);
+  attention.expect_flag("qk_ln", false);
+  attention.expect_flag("prefix_lm", false);
+  attention.expect_number("alibi_bias_max", 8);
+  attention.expect_text("attn_type", "multihead_attention");
+  if (attention.real_or("clip_qkv", 0) != 0)
+    attention.refuse("\"clip_qkv\": expected null: no bound is known of queries");
+  if (attention.has("softmax_scale")) c.softmax_scale = attention.positive_or("softmax_scale", 1);
+  c.attention_dropout = c.hidden_dropout = attention.real_or("attn_pdrop", 0);
+}
+void write_mpt(JsonWriter& json, const ModelConfig& c) {
+  if (c.attention_dropout != c.hidden_dropout)
+    refuse_setting("MPT with a --hidden-dropout that is not --attention-dropout");
+  json.member("no_bias", true).key("attn_config").begin_object();
+  write_base(json, "attn_pdrop", c.attention_dropout);
+  json.member("alibi", true);
+  if (c.softmax_scale) json.member("softmax_scale", *c.softmax_scale);
+  json.end_object();
 }
 
 // Its fused projections are in four parts, of as many heads.
@@ -278,6 +386,66 @@ constexpr LayerNormFamily kLayerNormFamilies[] = {
      .attention_dropout = "attn_pdrop",
      .hidden_dropout = "resid_pdrop",
      .embedding_dropout = "embd_pdrop"},
+    {.type = "gpt_neo",
+     .architecture = "GPTNeoForCausalLM",
+     .own = {read_gpt_neo, write_gpt_neo},
+     .usual_activation = "gelu_new",
+     .vocab_size = 50257,
+     .num_layers = 24,
+     .hidden_size = 2048,
+     .num_heads = 16,
+     .num_kv_heads = 0,
+     .ffn_size = 0,
+     .num_positions = 2048,
+     .tied = true,
+     .rope = false,
+     .layers = "num_layers",
+     .heads = "num_heads",
+     .epsilon = "layer_norm_epsilon",
+     .activation = "activation_function",
+     .hidden_dropout = "resid_dropout",
+     .embedding_dropout = "embed_dropout"},
+    {.type = "bloom",
+     .architecture = "BloomForCausalLM",
+     .own = {read_bloom, write_bloom},
+     .usual_activation = "gelu_new",
+     .vocab_size = 250880,
+     .num_layers = 2,
+     .hidden_size = 64,
+     .num_heads = 8,
+     .num_kv_heads = 0,
+     .ffn_size = 0,
+     .num_positions = 2048,
+     .tied = true,
+     .rope = false,
+     .layers = "n_layer",
+     .heads = "n_head",
+     .ffn = nullptr,
+     .positions = "seq_length",  // its class knows any
+     .epsilon = "layer_norm_epsilon",
+     .activation = nullptr,
+     .hidden_dropout = "hidden_dropout"},
+    {.type = "mpt",
+     .architecture = "MptForCausalLM",
+     .own = {read_mpt, write_mpt},
+     .usual_activation = "gelu",
+     .vocab_size = 50368,
+     .num_layers = 24,
+     .hidden_size = 2048,
+     .num_heads = 16,
+     .num_kv_heads = 0,
+     .ffn_size = 0,
+     .num_positions = 2048,
+     .tied = true,
+     .rope = false,
+     .layers = "n_layers",
+     .hidden = "d_model",
+     .heads = "n_heads",
+     .ffn = nullptr,
+     .positions = "max_seq_len",
+     .epsilon = "layer_norm_epsilon",
+     .activation = nullptr,
+     .attention_dropout = nullptr},
     {.type = "falcon",
      .architecture = "FalconForCausalLM",
      .own = {read_falcon, write_falcon},
@@ -428,12 +596,14 @@ void read_hidden_dropout(const ConfigJson& json, const LayerNormFamily& usual,
                                 ? json.real_or(usual.embedding_dropout, usual.dropout)
                             : alike ? hidden
                                     : 0;
-  note_embedding_dropout(json, usual.hidden_dropout, embeddings, config);
+  if (usual.hidden_dropout) note_embedding_dropout(json, usual.hidden_dropout, embeddings, config);
 }
 
 // The activation's kind is one that the model, whose biases are known, can have.
 void read_activation(const ConfigJson& json, const LayerNormFamily& usual, ModelConfig& c) {
-  const std::string_view name = json.text_or(usual.activation, usual.usual_activation);
+  const std::string_view name = usual.activation
+                                    ? json.text_or(usual.activation, usual.usual_activation)
+                                    : usual.usual_activation;
   if (c.swiglu) {
     if (!is_silu(name)) json.expect_text(usual.activation, "silu");
     return;
@@ -512,12 +682,13 @@ void read_layer_norm_family(const ConfigJson& json, HuggingFaceConfig& config) {
   c.num_layers = json.size_or(usual.layers, usual.num_layers);
   c.hidden_size = json.size_or(usual.hidden, usual.hidden_size);
   c.num_attention_heads = json.size_or(usual.heads, usual.num_heads);
-  c.ffn_hidden_size =
-      json.size_or(usual.ffn, usual.ffn_size > 0 ? usual.ffn_size : 4 * c.hidden_size);
+  const std::int64_t ffn = usual.ffn_size > 0 ? usual.ffn_size : 4 * c.hidden_size;
+  c.ffn_hidden_size = usual.ffn ? json.size_or(usual.ffn, ffn) : ffn;
   c.max_position_embeddings = json.size_or(usual.positions, usual.num_positions);
   c.norm_epsilon = usual.epsilon ? json.real_or(usual.epsilon, 1e-5) : 1e-5;
   c.init_method_std = json.real_or(usual.init_std, usual.init);
-  c.attention_dropout = json.real_or(usual.attention_dropout, usual.dropout_of_scores);
+  c.attention_dropout =
+      usual.attention_dropout ? json.real_or(usual.attention_dropout, usual.dropout_of_scores) : 0;
   read_hidden_dropout(json, usual, config);
   c.untie_embeddings_and_output_weights = !json.flag_or("tie_word_embeddings", usual.tied);
   c.position_embedding_type = "rope";
@@ -536,10 +707,11 @@ void write_layer_norm_family(JsonWriter& json, const ModelConfig& c, std::string
   json.member(usual.layers, c.num_layers).member(usual.hidden, c.hidden_size);
   json.member(usual.heads, c.num_attention_heads);
   if (usual.kv_heads) json.member(usual.kv_heads, c.kv_heads());
-  json.member(usual.ffn, c.ffn()).member(usual.positions, c.max_position_embeddings);
+  if (usual.ffn) json.member(usual.ffn, c.ffn());
+  json.member(usual.positions, c.max_position_embeddings);
   if (usual.epsilon) json.member(usual.epsilon, c.norm_epsilon);
-  json.member(usual.activation, activation_name(c, usual));
-  json.member(usual.attention_dropout, c.attention_dropout);
+  if (usual.activation) json.member(usual.activation, activation_name(c, usual));
+  if (usual.attention_dropout) json.member(usual.attention_dropout, c.attention_dropout);
   if (usual.hidden_dropout) json.member(usual.hidden_dropout, c.hidden_dropout);
   if (usual.embedding_dropout)
     write_embedding_dropout(json, c, usual.embedding_dropout, original, usual.dropout);

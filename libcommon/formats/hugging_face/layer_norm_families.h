@@ -1,6 +1,6 @@
 // What config.json says of decoders with LayerNorms that are no Llamas: GPT-NeoX (Pythia), GPT-J,
-// CodeGen, Falcon, Phi-1 and Phi-2, OPT, BioGPT, StableLM, StarCoder and StarCoder2, Persimmon,
-// Jais 2 and the first OLMo.
+// CodeGen, GPT-Neo, BLOOM, MPT, Falcon, Phi-1 and Phi-2, OPT, BioGPT, StableLM, StarCoder and
+// StarCoder2, Persimmon, Jais 2 and the first OLMo.
 #pragma once
 
 #include <string>

@@ -69,14 +69,16 @@ static void read_scaling(const ConfigJson& json, HuggingFaceConfig& config,
       "long_factor"};
   // A Qwen that reads images has a position for each side of them; of a text's all are one.
   const bool has_sides = json.text_or("model_type", "").find("_vl") != std::string_view::npos;
+  const bool hunyuan = json.is("hunyuan_v1_dense");
   for (const std::string_view name : rope.names())
-    if (std::ranges::find(kKnown, name) == std::end(kKnown) &&
+    if (std::ranges::find(kKnown, name) == std::end(kKnown) && !(hunyuan && name == "alpha") &&
         !(has_sides && (name == "mrope_section" || name == "mrope_interleaved")))
       rope.refuse(json_quoted(name), " is not supported");
   std::string_view kind = rope.text_or("rope_type", rope.text_or("type", "default"));
   if (has_sides && kind == "mrope") kind = "default";
   if (json.is("phi3") && kind == "yarn") kind = "longrope";  // what it was called at first
-  if (kind != "default" && kind != "dynamic" && kind != "linear") check_channels(json, c);
+  if ((kind != "default" && kind != "dynamic" && kind != "linear") || hunyuan)
+    check_channels(json, c);
   const RopeScaling scaling(rope, json, c);
   if (c.multi_latent_attention && kind != "default") {
     if (kind != "yarn") rope.refuse("rope_type ", json_quoted(kind), ": expected default or yarn");
@@ -104,6 +106,11 @@ static void read_scaling(const ConfigJson& json, HuggingFaceConfig& config,
                                     positions));
       c.max_position_embeddings = positions;
     }
+  } else if (hunyuan && kind == "dynamic" && rope.has("alpha") && rope.real("alpha") != 0) {
+    const auto channels = static_cast<double>(c.head_dim());
+    c.rotary_base *= std::pow(rope.real("alpha"), channels / (channels - 2));
+    if (!(c.rotary_base >= 1 && std::isfinite(c.rotary_base)))
+      rope.refuse("\"alpha\" makes a base of ", c.rotary_base, ", expected at least 1");
   } else if (kind != "default" && kind != "dynamic") {  // dynamic: none within its positions
     rope.refuse("rope_type ", json_quoted(kind),
                 ": expected default, linear, dynamic, llama3, yarn or longrope");
@@ -181,9 +188,15 @@ std::optional<KeptPositions> positions_of(const JsonObject& before, const std::s
   const ModelConfig stored = parse_hugging_face_config(original, "config.json").model;
   const bool ours = kind == "default" || kind == "linear" || stored.use_rope_scaling;
   if (ours || !are_same_positions(stored, c)) return {};
-  const bool given = before.has("max_position_embeddings");
-  return KeptPositions{rope->json(), given ? before.number("max_position_embeddings", kMostSize)
-                                           : c.max_position_embeddings};
+  const bool given = before.has("max_position_embeddings"), stretched = rope->has("alpha");
+  const double base = !stretched                 ? c.rotary_base
+                      : rope->has("rope_theta")  ? rope->real("rope_theta")
+                      : before.has("rope_theta") ? before.real("rope_theta")
+                                                 : 10000;
+  return KeptPositions{
+      rope->json(),
+      given ? before.number("max_position_embeddings", kMostSize) : c.max_position_embeddings,
+      base};
 }
 
 // A factor for each pair, which transformers calls longrope, of texts of any length.
@@ -209,7 +222,7 @@ void write_base(JsonWriter& json, std::string_view name, double base) {
 
 void write_rope(JsonWriter& json, const ModelConfig& c, const std::optional<KeptPositions>& kept,
                 bool scaled_by_default) {
-  write_base(json, "rope_theta", c.rotary_base);
+  write_base(json, "rope_theta", kept ? kept->base : c.rotary_base);
   if (c.rotary_percent != 1) json.member("partial_rotary_factor", c.rotary_percent);
   json.key("rope_scaling");
   if (c.use_rope_scaling && c.rotary_interpolation)

@@ -25,6 +25,7 @@ void read_rope(const ConfigJson& json, HuggingFaceConfig& config, double usual_t
 struct KeptPositions {
   std::string scaling;
   std::int64_t positions = 0;
+  double base = 0;  // which the scaling may change
 };
 // `before` is what `original` says; none: our own words do.
 std::optional<KeptPositions> positions_of(const JsonObject& before, const std::string& original,

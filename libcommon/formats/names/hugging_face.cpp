@@ -127,8 +127,39 @@ constexpr ModuleName kGptBigCode[] = {
     {"mlp.linear_fc2", "mlp.c_proj"},
 };
 
+constexpr ModuleName kGptNeo[] = {
+    {"embedding.word_embeddings", "transformer.wte"},
+    {"embedding.position_embeddings", "transformer.wpe"},
+    {"decoder.final_layernorm", "transformer.ln_f"},
+    {"output_layer", "lm_head"},
+    {"score", "score"},
+    {"input_layernorm", "ln_1"},
+    {"self_attention.linear_qkv", "attn.attention.q_proj", queries},
+    {"self_attention.linear_qkv", "attn.attention.k_proj", keys},
+    {"self_attention.linear_qkv", "attn.attention.v_proj", values},
+    {"self_attention.linear_proj", "attn.attention.out_proj"},
+    {"pre_mlp_layernorm", "ln_2"},
+    {"mlp.linear_fc1", "mlp.c_fc"},
+    {"mlp.linear_fc2", "mlp.c_proj"},
+};
+
+constexpr ModuleName kMpt[] = {
+    {"embedding.word_embeddings", "transformer.wte"},
+    {"decoder.final_layernorm", "transformer.norm_f"},
+    {"output_layer", "lm_head"},
+    {"score", "score"},
+    {"input_layernorm", "norm_1"},
+    {"self_attention.linear_qkv", "attn.Wqkv", by_kind},
+    {"self_attention.linear_proj", "attn.out_proj"},
+    {"pre_mlp_layernorm", "norm_2"},
+    {"mlp.linear_fc1", "ffn.up_proj"},
+    {"mlp.linear_fc2", "ffn.down_proj"},
+};
+
+// Of BLOOM, too.
 constexpr ModuleName kFalcon[] = {
     {"embedding.word_embeddings", "transformer.word_embeddings"},
+    {"embedding.layernorm", "transformer.word_embeddings_layernorm"},
     {"decoder.final_layernorm", "transformer.ln_f"},
     {"output_layer", "lm_head"},
     {"score", "score"},
@@ -231,6 +262,11 @@ constexpr ModuleName kInternLm2[] = {
     {"mlp.linear_fc2", "feed_forward.w2"},
 };
 
+constexpr ModuleName kHunyuan[] = {
+    {"self_attention.q_layernorm", "self_attn.query_layernorm"},
+    {"self_attention.k_layernorm", "self_attn.key_layernorm"},
+};
+
 constexpr ModuleName kHyperClovaX[] = {
     {"self_attention.linear_proj.post_layernorm", "post_norm1"},
     {"pre_mlp_layernorm", "post_attention_layernorm"},
@@ -259,6 +295,10 @@ constexpr DecoderNames kDecoderNames[] = {
     {"codegen", "transformer.h.", kCodeGen},
     {"gpt_bigcode", "transformer.h.", kGptBigCode},
     {"biogpt", "biogpt.layers.", kBioGpt},
+    {"gpt_neo", "transformer.h.", kGptNeo},
+    {"bloom", "transformer.h.", kFalcon},
+    {"mpt", "transformer.blocks.", kMpt},
+    {"hunyuan_v1_dense", kLlamaLayers, kHunyuan},
     {"persimmon", kLlamaLayers, kPersimmon},
     {"vaultgemma", kLlamaLayers, kVaultGemma},
     {"exaone", "transformer.h.", kExaone},

@@ -15,6 +15,7 @@ struct AttentionConfig {
   std::int64_t num_query_groups = 1;  // counts only under group_query_attention
   bool add_qkv_bias = false;
   bool attention_bias = true;  // where linear layers have biases, those of attention have, too
+  bool qkv_bias = true;        // of these that of queries, keys and values has one
   std::string window_size;     // "A,B": tokens before and after itself that a token sees; A -1: all
   std::vector<std::int64_t> window_attn_skip_freq;  // see window()
   std::optional<double> softmax_scale;  // of products of queries and keys; by default 1 / sqrt(d)

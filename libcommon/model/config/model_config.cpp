@@ -103,6 +103,12 @@ void check_norms(const ModelConfig& c, std::int64_t ranks) {
     fail(Exit::bad_config,
          "--qk-layernorm-whole: not with --tensor-model-parallel-size, whose ranks have some heads "
          "each");
+  if (c.qk_layernorm_behind_rope && (!c.qk_layernorm || c.qk_layernorm_whole || !c.has_rope()))
+    fail(Exit::bad_config,
+         "--qk-layernorm-behind-rope: needs --qk-layernorm of each head and "
+         "--position-embedding-type rope");
+  if (c.qk_layernorm_behind_rope && c.rope_attention_factor != 1)
+    fail(Exit::bad_config, "--qk-layernorm-behind-rope: not with --rope-attention-factor");
   if (!c.norm_bias && c.normalization != "LayerNorm")
     fail(Exit::bad_config, "--disable-norm-bias: an RMSNorm has none");
   if (!c.pre_layernorm && !c.post_layernorm)
@@ -461,6 +467,8 @@ void ModelConfig::complete(int tensor_ranks) {
     fail(Exit::bad_config, flag, ": of a GPT alone");
   complete_delta(num_layers, tensor_ranks);
   check_delta(*this);
+  if (has_alibi() && family != ModelFamily::gpt)
+    fail(Exit::bad_config, "--position-embedding-type alibi: of a GPT alone");
   check_mtp(*this);
   if (family == ModelFamily::bert) check_bert(*this);
   if (family == ModelFamily::biencoder) complete_biencoder(*this);

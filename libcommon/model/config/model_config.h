@@ -148,7 +148,9 @@ struct ModelConfig : Sizes,
                                     : nullptr;
   }
   bool has_proj_bias() const { return add_bias_linear && attention_bias; }
-  bool has_qkv_bias() const { return (has_proj_bias() && !is_internvit_tower()) || add_qkv_bias; }
+  bool has_qkv_bias() const {
+    return (has_proj_bias() && qkv_bias && !is_internvit_tower()) || add_qkv_bias;
+  }
 };
 
 // Throws Exit::bad_config, naming the setting, where the model of a run computes something else

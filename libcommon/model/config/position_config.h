@@ -11,7 +11,7 @@ namespace mt {
 struct PositionConfig {
   std::int64_t max_position_embeddings = 0;
   std::int64_t first_position = 0;  // a text's first token has this row of the learned table
-  std::string position_embedding_type = "learned_absolute";  // or rope, none
+  std::string position_embedding_type = "learned_absolute";  // or rope, alibi, none
   bool use_rotary_position_embeddings = false;               // another word for rope
   bool position_embedding = true;                            // --no-position-embedding: see check()
   double rotary_base = 10000;
@@ -31,6 +31,7 @@ struct PositionConfig {
   void check(std::int64_t head_dim, std::int64_t layers) const;
 
   bool has_rope() const { return position_embedding_type == "rope"; }
+  bool has_alibi() const { return position_embedding_type == "alibi"; }
   bool has_positions() const { return position_embedding_type == "learned_absolute"; }
   std::int64_t rotated(std::int64_t head_dim) const;  // channels of a head; 0 without rope
   // Whether a layer, from 0, has rotary positions: not every N-th of one number N, and of several

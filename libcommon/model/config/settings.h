@@ -287,11 +287,11 @@ void visit_settings(Config& c, const Visit& visit) {
                           "N", part_to(kMany)})));
   visit(c.position_embedding_type,
         {"--position-embedding-type", positions, kModel,
-         "learned_absolute, rope or none; of a T5 relative, too; yarn: rope that "
-         "--rotary-scaling-factor stretches",
+         "learned_absolute, rope, none or, on the CPU, alibi; of a T5 relative, too; yarn: rope "
+         "that --rotary-scaling-factor stretches",
          "TYPE",
-         as_given(one_of({"learned_absolute", "rope", "yarn", "relative", "none"}),
-                  one_of({"learned_absolute", "rope", "none"}))});
+         as_given(one_of({"learned_absolute", "rope", "yarn", "relative", "alibi", "none"}),
+                  one_of({"learned_absolute", "rope", "alibi", "none"}))});
   visit(c.use_rotary_position_embeddings,
         {"--use-rotary-position-embeddings", positions, kPart,
          "deprecated; the same as --position-embedding-type rope", nullptr, any_value(), kNoArg});
@@ -369,6 +369,10 @@ void visit_settings(Config& c, const Visit& visit) {
         with_towers(with_experts(
             later({"--qk-layernorm-whole", layers, kModel,
                    "these norms are of all query and of all key heads of a token together"}))));
+  visit(c.qk_layernorm_behind_rope, later({"--qk-layernorm-behind-rope", layers, kModel,
+                                           "these norms are of heads once they have turned"}));
+  visit(c.embedding_layernorm, later({"--embedding-layernorm", layers, kModel,
+                                      "a norm of embeddings, in front of the first layer"}));
   visit(c.norm_bias, later({"--disable-norm-bias", layers, kModel, "LayerNorms without bias", kOff,
                             any_value(), "norm_bias"}));
   visit(c.norm_weight, later({"--disable-norm-weight", layers, kModel,
@@ -430,6 +434,10 @@ void visit_settings(Config& c, const Visit& visit) {
   visit(c.attention_bias, later({"--disable-attention-bias", layers, kModel,
                                  "of linear layers those of attention have no bias", kOff,
                                  any_value(), "attention_bias"}));
+  visit(c.qkv_bias,
+        later({"--disable-qkv-bias", layers, kModel,
+               "of linear layers with biases those of queries, keys and values have none", kOff,
+               any_value(), "qkv_bias"}));
   visit(c.output_bias, later({"--add-output-bias", layers, kModel, "the output layer has a bias",
                               nullptr, any_value(), "output_bias"}));
   visit(c.untie_embeddings_and_output_weights,

@@ -51,10 +51,15 @@ void Gpt::add_embedding(ParamTable& table, bool is_shared, bool is_copy) {
   const ModelRows rows{table, *config_, part_};
   const Param& words = declare_words(rows, is_shared, is_copy);
   const Param* const positions = config_->has_positions() ? &declare_positions(rows) : nullptr;
+  std::optional<Norm> norm;
+  if (config_->embedding_layernorm)
+    norm = rows.make_norm(
+        rows.norm_row({.stack = "embedding", .module = "layernorm", .param = "weight"}));
   embedding_.emplace(Embedding::Tables{&words, positions}, config_->hidden_dropout,
                      Embedding::Options{.multiplier = config_->embedding_mult,
                                         .noise = config_->neftune_alpha,
-                                        .first_position = config_->first_position});
+                                        .first_position = config_->first_position,
+                                        .norm = norm});
 }
 
 void Gpt::add_head(ParamTable& table) {

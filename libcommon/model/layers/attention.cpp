@@ -61,17 +61,18 @@ SelfAttention make_self_attention(const LayerRows& layer) {
   const HeadSink sink = make_sink(layer);
   const bool windowed = c.turns_by_window(layer.layer), turns = c.turns(layer.layer);
   const std::size_t table = windowed ? 1 : 0;
+  const std::int64_t own_heads = heads / layer.part.ranks, first_head = layer.part.rank * own_heads;
   const SelfAttention::Options options{
       .core = {.layer = layer.layer,
-               .heads = heads / layer.part.ranks,
+               .heads = own_heads,
                .kv_heads = groups / layer.part.ranks,
                .head_dim = d,
-               .first_head = layer.part.rank * (heads / layer.part.ranks),
+               .first_head = first_head,
                .dropout = c.attention_dropout,
                .scale = scale_of_scores(c, windowed),
                .softcap = c.attn_logit_softcapping,
                .sink = sink,
-               .angles = turns ? std::optional(table) : std::nullopt,
+               .angles = turns && !c.qk_layernorm_behind_rope ? std::optional(table) : std::nullopt,
                .recompute = c.recompute.part("core_attn")},
       .window = c.window(layer.layer),
       .hidden_dropout = c.post_layernorm ? 0 : c.hidden_dropout,
@@ -80,7 +81,9 @@ SelfAttention make_self_attention(const LayerRows& layer) {
       .rotary_magnitude = layer.rotary.magnitude,
       .norms_of_all = c.qk_layernorm_whole,
       .gated = c.attention_output_gate,
-      .bias = layer.bias};
+      .norms_behind = c.qk_layernorm_behind_rope,
+      .bias =
+          c.has_alibi() ? std::optional(RelativeBias(heads, first_head, own_heads)) : layer.bias};
   return {qkv, proj, options, head_norms};
 }
 

@@ -141,6 +141,8 @@ void RunOptions::check_model(const ModelConfig& model, bool documents) const {
     fail(Exit::unavailable, flag, ": GPUs have no kernels for it; see --device cpu");
   qk_clip.check(model, ranks.parallel.context_parallel_size, optimizer.shards_values());
   fp8.check(model, ranks.parallel.stages());
+  if (model.has_alibi() && ranks.parallel.context_parallel_size > 1)
+    fail(Exit::bad_config, "--position-embedding-type alibi: not with --context-parallel-size");
   if (checkpoint.format == "torch" && model.mtp_num_layers > 0)
     fail(Exit::bad_config, "--ckpt-format torch: not with --mtp-num-layers");
   if (checkpoint.format == "torch" && model.multi_latent_attention &&
