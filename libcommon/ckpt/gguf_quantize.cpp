@@ -39,6 +39,30 @@ void write_q8_0(std::byte* block, const float* x) {
   }
 }
 
+void write_mxfp4(std::byte* block, const float* x) {
+  constexpr float kNumbers[] = {0, 1, 2, 3, 4, 6, 8, 12};  // twice E2M1's
+  const float most = std::fabs(largest({x, kShort}));
+  const int exponent =
+      most > 0 ? std::max(0, static_cast<int>(std::floor(std::log2(most))) + 125) : 0;
+  const float half = std::ldexp(1.0F, exponent - 128);
+  const auto nearest_of = [&](float number) {
+    int best = 0;
+    float least = std::fabs(number);
+    for (const int sign : {1, -1})
+      for (int i = 1; i < 8; ++i)
+        if (const float error = std::fabs(static_cast<float>(sign) * kNumbers[i] * half - number);
+            error < least) {
+          best = sign < 0 ? i + 8 : i;
+          least = error;
+        }
+    return best;
+  };
+  Fields fields(block);
+  fields.number(static_cast<std::uint8_t>(exponent));
+  for (std::size_t i = 0; i < kShort / 2; ++i)
+    fields.number(static_cast<std::uint8_t>(nearest_of(x[i]) | nearest_of(x[i + kShort / 2]) << 4));
+}
+
 // --- Of 256 -------------------------------------------------------------------------------------
 
 // The q, -4 to 3, and their d, by weights x², changed one by one while (Σ w x q)² / Σ w q² grows,
@@ -145,6 +169,8 @@ Quantize quantizer(GgufType type) {
       return write_short<true, true>;
     case GgufType::q8_0:
       return write_q8_0;
+    case GgufType::mxfp4:
+      return write_mxfp4;
     case GgufType::q2_k:
       return write_q2_k;
     case GgufType::q3_k:

@@ -4,6 +4,8 @@
 //   q4_0, q5_0       d from the number of largest magnitude, which becomes the lowest q
 //   q4_1, q5_1       d = (max - min) / (15 or 31), m = min
 //   q8_0             d = max |x| / 127, halves away from zero
+//   mxfp4            2^(floor(log2 max |x|) - 2), and the nearest of E2M1's numbers, of two alike
+//                    the smaller; numbers that are of such blocks stay
 //   q2_k, q4_k, q5_k for each part the d and m of least weighted error among some, by least squares
 //                    from roundings at nearby steps; these to 4 or 6 bits of the block's own
 //   q3_k, q6_k       the same without m, of q3_k by changes of one number at a time
@@ -28,7 +30,7 @@ void quantize(GgufType type, std::byte* blocks, std::span<const float> numbers);
 //   q4_0, q5_0, q3_k, q6_k   the d of least weighted error among roundings at 19 steps
 //   q4_1, q5_1, q2_k, q4_k, q5_k   the d and m as above, of 37 steps; where these become 4 or 6
 //                    bits, the block's own d and m have least error, weighted by the parts' w
-// q8_0 is as without one, and so is all where `importance` is empty.
+// q8_0 and mxfp4 are as without one, and so is all where `importance` is empty.
 void quantize(GgufType type, std::byte* blocks, std::span<const float> rows,
               std::span<const float> importance);
 

@@ -218,6 +218,27 @@ TEST_F(GgufModels, SettingsAreTheModels) {
   }
 }
 
+// Numbers that blocks have stay to the bit.
+TEST_F(GgufModels, ExpertsInMxfp4StayWhatTheyAre) {
+  write("gpt_oss", DType::f32);
+  make("hf", "gguf", "gguf", "mxfp4");
+  const GgufReader file(scratch_.path("gguf/model.gguf"));
+  EXPECT_EQ(file.value("general.file_type").json(), "38");
+  EXPECT_EQ(file.at("blk.1.ffn_up_exps.weight").dtype_name, "mxfp4");
+  EXPECT_EQ(file.at("blk.1.attn_q.weight").dtype_name, "q8_0");
+  make("gguf", "numbers", "hf");
+  make("numbers", "again/gguf", "gguf", "mxfp4");
+  const GgufReader again(scratch_.path("again/gguf/model.gguf"));
+  for (const char* name : {"gate", "up", "down"}) {
+    const std::string key = concat("blk.0.ffn_", name, "_exps.weight");
+    const Shape& shape = file.at(key).shape;
+    const HostTensor a(DType::f32, shape), b(DType::f32, shape);
+    file.read_original(key, origin_of(3), a.view());
+    again.read_original(key, origin_of(3), b.view());
+    EXPECT_EQ(std::memcmp(a.view().data(), b.view().data(), a.view().bytes()), 0) << key;
+  }
+}
+
 // What lies in A is -exp(A_log), which has no place for all bits of numbers near 0.
 TEST_F(GgufModels, HybridsBecomeWhatTheyWereMadeOf) {
   for (const auto& [family, architecture] : {std::pair("mamba", "mamba2"),

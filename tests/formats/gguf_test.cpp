@@ -203,11 +203,11 @@ TEST(GgufMixtures, ImportantTensorsHaveMoreBits) {
   config.num_attention_heads = 32;
   config.num_query_groups = 8;
   config.untie_embeddings_and_output_weights = true;
+  std::string_view architecture = "llama";
   const auto type = [&](const char* mixture, const std::string& tensor,
                         std::int64_t columns = 4096) {
-    return name_of(gguf_type(*gguf_mixture(mixture), config,
-                             config.untie_embeddings_and_output_weights, tensor + ".weight",
-                             columns));
+    return name_of(
+        gguf_type(*gguf_mixture(mixture), config, architecture, tensor + ".weight", columns));
   };
   const auto layers = [&](const char* mixture, const char* tensor) {
     std::string bits;
@@ -243,6 +243,16 @@ TEST(GgufMixtures, ImportantTensorsHaveMoreBits) {
                                           {"q5_k_s", "q5_1"},
                                           {"q6_k", "q8_0"}})
     EXPECT_EQ(type(mixture, "blk.9.ffn_up", 4096 + 32), expected) << mixture;
+  architecture = "falcon";
+  EXPECT_EQ(layers("q4_k_m", "ffn_down"), "66554454454454454454454454455555");
+  EXPECT_EQ(layers("q3_k_m", "ffn_down"), "55443343343343343343343343344444");
+  EXPECT_EQ(type("q4_k_m", "output"), "q8_0");
+  EXPECT_EQ(type("q2_k", "blk.9.attn_output"), "q2_k");
+  architecture = "gpt-oss";
+  EXPECT_EQ(type("mxfp4", "blk.9.ffn_up_exps"), "mxfp4");
+  EXPECT_EQ(type("mxfp4", "blk.9.attn_q"), "q8_0");
+  EXPECT_EQ(type("mxfp4", "output"), "q8_0");
+  architecture = "llama";
   config.num_query_groups = 16;
   EXPECT_EQ(type("q2_k", "blk.9.attn_v"), "q3_k");
   config.untie_embeddings_and_output_weights = false;

@@ -23,9 +23,9 @@ struct GgufMixture {
 const GgufMixture* gguf_mixture(std::string_view name);  // null: there is none
 std::vector<std::string> gguf_mixtures();                // their names
 
-// Gives the type of a matrix, by its name in a file that has an output layer or has not, with so
-// many columns, a multiple of 32. Blocks of 256 that do not divide them give way to blocks of 32.
-GgufType gguf_type(const GgufMixture& mixture, const ModelConfig& config, bool has_output,
-                   std::string_view tensor, std::int64_t columns);
+// Gives the type of a matrix, by its name in a file of the architecture, with so many columns, a
+// multiple of 32. Blocks of 256 that do not divide them give way to blocks of 32.
+GgufType gguf_type(const GgufMixture& mixture, const ModelConfig& config,
+                   std::string_view architecture, std::string_view tensor, std::int64_t columns);
 
 }  // namespace mt

@@ -209,8 +209,7 @@ class GgufSink : public ModelSink {
         const Shape shape = hugging_face_shape(row, name, target_.config);
         const GgufType type =
             target_.mixture && is_gguf_quantized(row)
-                ? gguf_type(*target_.mixture, target_.config,
-                            has_gguf_output(architecture_, target_.config), name.name, shape[-1])
+                ? gguf_type(*target_.mixture, target_.config, architecture_, name.name, shape[-1])
                 : type_of(types(row, ""));
         entries.push_back({name.name, type, shape});
       }

@@ -180,7 +180,7 @@ std::vector<ForeignName> gguf_tensors(const std::string& architecture, const Mod
   return names;
 }
 
-bool has_gguf_output(const std::string& architecture, const ModelConfig& c) {
+bool has_gguf_output(std::string_view architecture, const ModelConfig& c) {
   return c.untie_embeddings_and_output_weights ||
          find_gguf_architecture(architecture, c.num_experts > 0)->wants_output;
 }

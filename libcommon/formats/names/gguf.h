@@ -50,7 +50,7 @@ std::vector<ForeignName> gguf_tensors(const std::string& architecture, const Mod
 std::vector<ForeignName> written_gguf_tensors(const std::string& architecture,
                                               const ModelConfig& config, const Param& row);
 // Whether a file has an output layer: of its own, or the words again.
-bool has_gguf_output(const std::string& architecture, const ModelConfig& config);
+bool has_gguf_output(std::string_view architecture, const ModelConfig& config);
 
 // By how much each pair of channels turns slower than by --rotary-base: kGgufFrequencies.  A file
 // has them where they are not all one.
