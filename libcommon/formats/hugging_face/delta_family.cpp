@@ -10,7 +10,7 @@ namespace mt {
 constexpr const char *kLinear = "linear_attention", *kFull = "full_attention",
                      *kTypes = "layer_types";
 
-// Of each layer whether it has the rule: as they are listed, or all but every so manyth.
+// Of each layer whether it has the rule: as they are listed, or all but each last of so many.
 static std::vector<bool> linear_layers(const ConfigJson& json, std::int64_t layers) {
   std::vector<bool> linear;
   if (!json.has(kTypes)) {
