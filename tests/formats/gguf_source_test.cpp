@@ -218,6 +218,39 @@ TEST_F(GgufModels, SettingsAreTheModels) {
   }
 }
 
+// A pooler is left out, and so are the positions in front of a RoBERTa's first token.
+TEST_F(GgufModels, BertsBecomeWhatTheyWereMadeOf) {
+  write("bert_first", DType::bf16);
+  make("hf", "gguf", "gguf");
+  make("gguf/model.gguf", "back", "hf");
+  make("back", "again/gguf", "gguf");
+  EXPECT_EQ(content("back/model.safetensors"), content("hf/model.safetensors"));
+  EXPECT_EQ(content("again/gguf/model.gguf"), content("gguf/model.gguf"));
+  const GgufReader file(scratch_.path("gguf/model.gguf"));
+  EXPECT_EQ(file.value("bert.attention.causal").json(), "false");
+  EXPECT_EQ(file.value("tokenizer.ggml.token_type_count").json(), "2");
+  EXPECT_EQ(file.at("blk.0.layer_output_norm.bias").shape, (Shape{32}));
+  EXPECT_EQ(file.at("token_types.weight").dtype, DType::f32);
+  config_.bert_pooler = true;
+  fs::remove_all(scratch_.path("hf"));
+  write_hugging_face(scratch_.path("hf"), config_, DType::bf16);
+  make("hf", "gguf", "gguf");
+  EXPECT_FALSE(open_model(scratch_.path("gguf"))->config().bert_pooler);
+  write("roberta", DType::bf16);
+  make("hf", "gguf", "gguf");
+  const GgufReader roberta(scratch_.path("gguf/model.gguf"));
+  const std::int64_t positions = config_.max_position_embeddings;
+  EXPECT_EQ(roberta.value("bert.context_length").json(), std::to_string(positions));
+  EXPECT_EQ(roberta.at("position_embd.weight").shape, (Shape{positions, 32}));
+  const SafetensorsReader was(scratch_.path("hf/model.safetensors"));
+  const HostTensor a(DType::f32, {positions, 32}), b(DType::f32, {positions, 32});
+  roberta.read_original("position_embd.weight", {0, 0}, a.view());
+  was.read_original("embeddings.position_embeddings.weight", {2, 0}, b.view());
+  EXPECT_EQ(std::memcmp(a.view().data(), b.view().data(), a.view().bytes()), 0);
+  write("bert_first_masked", DType::bf16);
+  EXPECT_EQ(error("hf", "out", "gguf").find("78 a BERT's head: llama.cpp's bert has none"), 0U);
+}
+
 // Numbers that blocks have stay to the bit.
 TEST_F(GgufModels, ExpertsInMxfp4StayWhatTheyAre) {
   write("gpt_oss", DType::f32);
@@ -617,7 +650,7 @@ TEST_F(GgufTokenizers, OfAllKindsComeBack) {
   parts.decoder = "null";
   parts.added_tokens = "[]";
   comes_back("words", R"({"tokenizer_class":"PreTrainedTokenizerFast","eos_token":"c"})", true,
-             "no_vocab");
+             "bert");
 }
 
 // As gguf's writer calls those of a tokenizer_config.json that has several, and of files beside it.
@@ -800,18 +833,18 @@ TEST_F(GgufTokenizers, ThoseThatAreNotKnownStayBehind) {
   };
   EXPECT_EQ(problem([](GgufKeyValues&) {}), "");
   EXPECT_EQ(problem(tokenizer("no_vocab", "", {})), "");
-  EXPECT_EQ(problem(tokenizer("bert", "", {"a", "b"})),
-            "ggml.model: is \"bert\", expected gpt2 or llama");
+  EXPECT_EQ(problem(tokenizer("rwkv", "", {"a", "b"})),
+            "ggml.model: is \"rwkv\", expected gpt2, llama or bert");
   EXPECT_EQ(problem(tokenizer("gpt2", "afmoe", {"a", "b"})),
             "ggml.pre: is \"afmoe\", of which no pattern is known");
   EXPECT_EQ(problem(tokenizer("gpt2", "gpt-2", {"a"})), "ggml.tokens: are 1, but the model has 2");
   EXPECT_EQ(problem(tokenizer("gpt2", "gpt-2", {"a", "b"})), "ggml.merges: is not there");
   EXPECT_EQ(problem(tokenizer("gpt2", "gpt-2", {"a", "\xff"})), "ggml.tokens: one is not UTF-8");
   EXPECT_NE(problem(tokenizer("llama", "", {"a", "a"})), "");
-  rewrite(tokenizer("bert", "", std::vector<std::string>(21, "a")));
+  rewrite(tokenizer("rwkv", "", std::vector<std::string>(21, "a")));
   const auto source = open_model(scratch_.path("made.gguf"));
   ASSERT_EQ(source->notes().size(), 1U);
-  EXPECT_NE(source->notes()[0].find("gpt2 or llama: OUTPUT is left without its tokenizer"),
+  EXPECT_NE(source->notes()[0].find("gpt2, llama or bert: OUTPUT is left without its tokenizer"),
             std::string::npos);
 }
 

@@ -10,6 +10,7 @@
 #include "base/json_object.h"
 #include "ckpt/tensor_numbers.h"
 #include "ckpt/torch_file.h"
+#include "formats/gguf/gguf_bert.h"
 #include "formats/gguf/gguf_experts.h"
 #include "formats/gguf/gguf_families.h"
 #include "formats/gguf/gguf_latent.h"
@@ -103,6 +104,8 @@ class Settings {
     add_ends(json);
     if (architecture_ == "gpt2")
       add_gpt2(json);
+    else if (known_->bert)
+      read_gguf_bert(json, {file_, architecture_});
     else if (known_->mamba)
       read_gguf_mamba(json, {file_, architecture_}, *known_);
     else if (known_->experts == GgufExperts::told)
@@ -149,6 +152,7 @@ class Settings {
 
   // Llama's architecture with a window is Mistral's, and OLMo 2's is OLMo 3's.
   std::string model_type() const {
+    if (known_->bert) return gguf_bert_type(file_);
     if (known_->mamba) return std::string(known_->model_type);
     if (known_->experts == GgufExperts::told) return gguf_latent_type(file_);
     const bool window = size_or("attention.sliding_window", 0) > 0;
@@ -375,7 +379,8 @@ GgufSource::GgufSource(const std::string& path, const ModelSourceOptions& option
   std::map<std::string, std::int64_t> in_blocks;  // tensors, by the blocks' names
   for (const auto& [name, tensor] : tensors_->tensors()) {
     if (gguf_blocks(tensor.dtype_name) != nullptr) ++in_blocks[tensor.dtype_name];
-    const bool single = tensor.shape.rank() == 1 || name == kPositions || is_gguf_float32(name);
+    const bool single = tensor.shape.rank() == 1 || name == kPositions ||
+                        name == "token_types.weight" || is_gguf_float32(name);
     if (tensor.dtype == dtype_ ||
         (single && tensor.dtype == DType::f32 &&
          fits(*tensors_, tensor, dtype_,
@@ -423,6 +428,7 @@ DType GgufSource::dtype_of(const Param& row, const std::string& state) const {
 
 // What is shifted, or a decay, becomes ours before it is rounded to what it was of.
 void GgufSource::read(const Param& row, const std::string& state, Tensor out) const {
+  if (is_cut_positions(*config_, row)) std::memset(out.data(), 0, out.bytes());
   const std::vector<ForeignName> names = names_of(row);
   const bool shifts = names.size() == 1 && shift_of(names[0].transform) != 0;
   if (!shifts && !is_decay(row)) return HuggingFaceSource::read(row, state, out);

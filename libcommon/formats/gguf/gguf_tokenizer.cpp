@@ -86,6 +86,7 @@ class Vocabulary {
     types_[static_cast<std::size_t>(id)] = static_cast<std::int32_t>(type);
   }
   void read_vocab(const JsonObject& vocab);
+  void read_word_piece(const JsonObject& json);
   void read_merges(const JsonObject& model);
   void read_template(const JsonObject& post_processor);
   void read_pattern(const JsonObject& json);
@@ -222,11 +223,31 @@ void Vocabulary::score_merges() {
   merges_.clear();
 }
 
+// A token begins a word where it is not said that it goes on.
+void Vocabulary::read_word_piece(const JsonObject& json) {
+  const JsonObject model = json.object("model");
+  if (model.text_or("continuing_subword_prefix", kWordGoesOn) != kWordGoesOn)
+    model.refuse("\"continuing_subword_prefix\": expected ", json_quoted(kWordGoesOn));
+  model_ = "bert";
+  pre_ = "default";
+  read_vocab(model.object("vocab"));
+  read_added(json);
+  for (std::size_t id = 0; id < tokens_.size(); ++id) {
+    if (types_[id] != static_cast<std::int32_t>(Type::normal)) continue;
+    std::string& token = tokens_[id];
+    token = token.starts_with(kWordGoesOn) ? token.substr(std::string_view(kWordGoesOn).size())
+                                           : kWordBegins + token;
+  }
+  has_flags_ = false;  // which llama.cpp's WordPiece has for its special tokens alone
+}
+
 void Vocabulary::read_tokenizer_json(const Document& document) {
   const JsonObject& json = document.object;
   const JsonObject model = json.object("model");
+  if (model.text_or("type", "BPE") == "WordPiece") return read_word_piece(json);
   if (model.text_or("type", "BPE") != "BPE")
-    fail(Exit::bad_config, model.where(), ": is ", json_quoted(model.type()), ", expected \"BPE\"");
+    fail(Exit::bad_config, model.where(), ": is ", json_quoted(model.type()),
+         ", expected \"BPE\" or \"WordPiece\"");
   const bool bytes = model.flag_or("byte_fallback", false);
   read_vocab(model.object("vocab"));
   read_merges(model);
@@ -295,7 +316,9 @@ void Vocabulary::read_roles(const Tokenizer& tokenizer) {
                                 {"mask", ids.mask}})
     if (id >= 0) ids_[key] = id;
   const std::vector<std::int32_t> before = put_in_front(tokenizer), all = around(tokenizer);
-  add_["bos"] = before == std::vector{ids.bos};
+  const bool pieces_of_words = model_ == "bert" && ids.cls >= 0;
+  if (pieces_of_words) ids_["bos"] = ids.cls;  // which llama.cpp puts in front
+  add_["bos"] = before == std::vector{pieces_of_words ? ids.cls : ids.bos};
   add_["eos"] = all.size() == before.size() + 1 && all.back() == ids.eos;
 }
 

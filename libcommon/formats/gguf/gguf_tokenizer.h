@@ -14,7 +14,8 @@
 namespace mt {
 
 // Adds tokenizer.ggml.…, of a tokenizer.model (BPE of SentencePiece), a tokenizer.json (BPE of
-// bytes whose pattern llama.cpp has a name for, or with byte_fallback), or what becomes one;
+// bytes whose pattern llama.cpp has a name for, or with byte_fallback; WordPiece), or what becomes
+// one;
 // "no_vocab" if llama.cpp cannot be told of it.  Where those keys do not say all of it,
 // tokenizer.huggingface.json does.  `tokenizer` is what the companions make, or null if they are
 // not read by themselves; `config` is the model's config.json, which may name special tokens; the
@@ -41,6 +42,9 @@ GgufTokenizer read_gguf_tokenizer(const std::map<std::string, GgufValue>& values
 inline constexpr std::pair<const char*, const char*> kGgufRoles[] = {
     {"bos", "bos"},     {"eos", "eos"}, {"unk", "unknown"}, {"sep", "seperator"},
     {"pad", "padding"}, {"cls", "cls"}, {"mask", "mask"}};
+// What a token of a WordPiece begins with that goes on with a word, in a tokenizer.json, and one
+// that begins a word, in GGUF.
+inline constexpr const char *kWordGoesOn = "##", *kWordBegins = "\xE2\x96\x81";
 // What GGUF calls tokens that end a text, too.
 inline constexpr const char* kMoreEnds[] = {"eot", "eom"};
 // A whole tokenizer.json.

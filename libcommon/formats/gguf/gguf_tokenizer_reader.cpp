@@ -94,9 +94,12 @@ class Reader {
       const std::string name = concat(path_, ": its tokenizer");
       if (parse_sentencepiece_model(files[0].content, name).bos < 0)
         fail(Exit::bad_data, where("bos_token_id"), ": names no control token");
+    } else if (model == "bert") {
+      files.push_back({.name = kTokenizerJson, .content = word_piece_json()});
+      const HfTokenizer check(files[0].content, concat(path_, ": its tokenizer"), {});
     } else {
       fail(Exit::bad_config, where("model"), ": is ", json_quoted(model),
-           ", expected gpt2 or llama");
+           ", expected gpt2, llama or bert");
     }
     files.push_back({.name = kTokenizerConfig, .content = config_json(model == "llama")});
     return files;
@@ -175,6 +178,45 @@ class Reader {
     return json.end_object().text();
   }
 
+  // As a BERT's class has it that knows no capitals, which llama.cpp does not either.
+  std::string word_piece_json() const {
+    const auto role = [&](const char* key) -> const std::size_t& {
+      const auto id = special_.find(key);
+      if (id == special_.end()) fail(Exit::bad_data, path_, ": no token is ", key);
+      return id->second;
+    };
+    const std::size_t &first = special_.contains("cls") ? role("cls") : role("bos"),
+                      &last = special_.contains("sep") ? role("sep") : role("eos");
+    JsonWriter json;
+    json.begin_object().member("version", "1.0").key("truncation").null().key("padding").null();
+    add_added_tokens(json.key("added_tokens"));
+    json.key("normalizer").begin_object().member("type", "BertNormalizer");
+    json.member("clean_text", true)
+        .member("handle_chinese_chars", true)
+        .key("strip_accents")
+        .null();
+    json.member("lowercase", true).end_object();
+    json.key("pre_tokenizer").begin_object().member("type", "BertPreTokenizer").end_object();
+    add_template(json.key("post_processor"), &first, &last);
+    json.key("decoder").begin_object().member("type", "WordPiece").member("prefix", kWordGoesOn);
+    json.member("cleanup", true).end_object();
+    json.key("model").begin_object().member("type", "WordPiece");
+    json.member("unk_token", tokens_[role("unk")]);
+    json.member("continuing_subword_prefix", kWordGoesOn);
+    json.member("max_input_chars_per_word", 100).key("vocab").begin_object();
+    const std::string_view begins = kWordBegins;
+    for (std::size_t id = 0; id < tokens_.size(); ++id) {
+      const std::string_view token = tokens_[id];
+      if (is_added(id))
+        json.member(token, id);
+      else if (token.starts_with(begins))
+        json.member(token.substr(begins.size()), id);
+      else
+        json.member(concat(kWordGoesOn, token), id);
+    }
+    return json.end_object().end_object().end_object().text();
+  }
+
   void add_added_tokens(JsonWriter& json) const {
     json.begin_array();
     for (std::size_t id = 0; id < tokens_.size(); ++id) {
@@ -193,7 +235,9 @@ class Reader {
   }
 
   void add_template(JsonWriter& json, bool usual) const {
-    const std::size_t *const first = put("bos", usual), *const last = put("eos", false);
+    add_template(json, put("bos", usual), put("eos", false));
+  }
+  void add_template(JsonWriter& json, const std::size_t* first, const std::size_t* last) const {
     if (first == nullptr && last == nullptr) return add_byte_level(json, true);
     const auto add = [&](const std::size_t* id) {
       if (id == nullptr) return;

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "formats/gguf/gguf_bert.h"
 #include "formats/gguf/gguf_experts.h"
 #include "formats/gguf/gguf_latent.h"
 #include "formats/gguf/gguf_mamba.h"
@@ -116,6 +117,11 @@ constexpr GgufArchitecture kArchitectures[] = {
     {.name = "olmo", .model_type = "olmo", .turned = true, .layer_norm = true},
     {.name = "arcee", .model_type = "arcee", .turned = true},
     {.name = "ernie4_5", .model_type = "ernie4_5"},
+    {.name = "bert", .model_type = "bert", .layer_norm = true, .bert = true},
+    {.name = "bert", .model_type = "roberta", .layer_norm = true, .bert = true},
+    {.name = "bert", .model_type = "xlm-roberta", .layer_norm = true, .bert = true},
+    {.name = "bert", .model_type = "camembert", .layer_norm = true, .bert = true},
+    {.name = "bert", .model_type = "distilbert", .layer_norm = true, .bert = true},
     {.name = "mamba2", .model_type = "mamba2", .mamba = true},
     {.name = "nemotron_h", .model_type = "nemotron_h", .mamba = true},
     {.name = "nemotron_h_moe",
@@ -159,6 +165,7 @@ std::string gguf_architectures() {
 
 std::vector<ForeignName> gguf_tensors(const std::string& architecture, const ModelConfig& c,
                                       const Param& row) {
+  if (c.family == ModelFamily::bert) return gguf_bert_tensors(c, row);
   const std::string layer = gguf_mamba_layer(c, row);
   std::vector<ForeignName> names = gguf_expert_tensors(c, row, layer);
   if (names.empty() && c.family == ModelFamily::mamba) names = gguf_mamba_tensors(c, row, layer);
@@ -188,7 +195,7 @@ bool has_gguf_output(std::string_view architecture, const ModelConfig& c) {
 std::vector<ForeignName> written_gguf_tensors(const std::string& architecture, const ModelConfig& c,
                                               const Param& row) {
   std::vector<ForeignName> names = gguf_tensors(architecture, c, row);
-  if (names[0].name == kGgufWords && !c.untie_embeddings_and_output_weights &&
+  if (!names.empty() && names[0].name == kGgufWords && !c.untie_embeddings_and_output_weights &&
       has_gguf_output(architecture, c))
     names.push_back({kGgufOutput, names[0].transform});
   return names;

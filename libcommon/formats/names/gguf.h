@@ -35,6 +35,7 @@ struct GgufArchitecture {
   bool wants_output = false;  // also of a model whose output layer is the words: these again
   GgufExperts experts = GgufExperts::none;
   bool mamba = false;  // some layers are mixers
+  bool bert = false;
 };
 // Null: there is none.
 const GgufArchitecture* find_gguf_architecture(std::string_view name, bool experts);
@@ -42,8 +43,8 @@ const GgufArchitecture* gguf_architecture_of(std::string_view model_type, bool e
 // All their names, with commas between them.
 std::string gguf_architectures();
 
-// The tensors of a row in a file of this architecture, "llama" say.  Exit::bad_config for a row
-// that has no place there.
+// The tensors of a row in a file of this architecture, "llama" say; none of a BERT's pooler.
+// Exit::bad_config for another row that has no place there.
 std::vector<ForeignName> gguf_tensors(const std::string& architecture, const ModelConfig& config,
                                       const Param& row);
 // These, and what a file has of the row again.
