@@ -290,7 +290,7 @@ CASES = {
     "cwm-all-see": lambda: of("Cwm", head_dim=20, layer_types=["full_attention"] * 2, rope_parameters=dict(
         rope_type="default", rope_theta=777.0)),
     "exaone4": lambda: of("Exaone4", **WINDOWS),
-    "exaone4-windows": lambda: of("Exaone4", num_hidden_layers=64, sliding_window=4, layer_types=THREE_OF_FOUR * 16),
+    "exaone4-windows": lambda: of("Exaone4", num_hidden_layers=64, hidden_size=30, head_dim=10, sliding_window=4, layer_types=THREE_OF_FOUR * 16),
     "exaone4-all-turn": lambda: of("Exaone4", sliding_window=None, tie_word_embeddings=True, layer_types=["full_attention"] * 2),
     "glm": lambda: of("Glm", head_dim=20, pad_token_id=0),
     "glm4": lambda: of("Glm4", head_dim=20, attention_bias=False, pad_token_id=0),
@@ -307,7 +307,7 @@ CASES = {
                                   logits_scaling=6.0, attention_multiplier=0.0625),
     "dots1-mha": lambda: experts("Dots1", n_routed_experts=4, moe_intermediate_size=40, n_shared_experts=2, norm_topk_prob=True,
                                  n_group=1, topk_group=1, first_k_dense_replace=1, num_key_value_heads=4, sliding_window=None),
-    "granitemoe-tied": lambda: experts("GraniteMoe", num_local_experts=4, tie_word_embeddings=True),
+    "granitemoe-tied": lambda: experts("GraniteMoe", num_local_experts=4, logits_scaling=6.0, tie_word_embeddings=True),
     "gpt-oss": lambda: experts("GptOss", num_local_experts=4, head_dim=16, sliding_window=4),
     "gpt-oss-plain": lambda: experts("GptOss", num_local_experts=4, head_dim=16, sliding_window=4, rope_parameters=dict(
         rope_type="default", rope_theta=777.0)),
