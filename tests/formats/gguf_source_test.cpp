@@ -218,6 +218,51 @@ TEST_F(GgufModels, SettingsAreTheModels) {
   }
 }
 
+// Queries, keys and values may be one tensor, as in files of a ChatGLM's own folder.
+TEST_F(GgufModels, JoinedQueriesKeysAndValuesAreRead) {
+  write("glm", DType::f32);
+  make("hf", "gguf", "gguf");
+  const GgufReader file(scratch_.path("gguf/model.gguf"));
+  GgufKeyValues values;
+  values.text("general.architecture", "chatglm");
+  for (const char* key :
+       {"block_count", "context_length", "embedding_length", "feed_forward_length",
+        "attention.head_count", "attention.head_count_kv", "rope.dimension_count"})
+    values.integer(concat("chatglm.", key),
+                   static_cast<std::uint32_t>(file.value(concat("chatglm.", key)).as_integer("")));
+  values.real("chatglm.attention.layer_norm_rms_epsilon", static_cast<float>(config_.norm_epsilon));
+  std::vector<GgufWriter::Entry> entries;
+  const auto is_joined = [](const std::string& name) {
+    return name.find("attn_q.") != name.npos || name.find("attn_k.") != name.npos ||
+           name.find("attn_v.") != name.npos;
+  };
+  for (const auto& [name, tensor] : file.tensors())
+    if (!is_joined(name)) entries.push_back({name, GgufType::f32, tensor.shape});
+  for (const char* layer : {"blk.0.", "blk.1."})
+    for (const auto& [end, shape] : {std::pair(".weight", Shape{64, 32}), {".bias", Shape{64}}})
+      entries.push_back({concat(layer, "attn_qkv", end), GgufType::f32, shape});
+  GgufWriter writer(scratch_.path("made.gguf"), values, entries);
+  for (const GgufWriter::Entry& entry : entries) {
+    const HostTensor all(DType::f32, entry.shape);
+    std::int64_t row = 0;
+    const std::size_t at = entry.name.find("attn_qkv");
+    for (const char* part : {"attn_q", "attn_k", "attn_v"}) {
+      const std::string name =
+          at == entry.name.npos
+              ? entry.name
+              : entry.name.substr(0, at) + part + entry.name.substr(at + std::strlen("attn_qkv"));
+      const Shape& shape = file.at(name).shape;
+      file.read_original(name, origin_of(shape.rank()), all.view().rows(row, row + shape[0]));
+      if (at == entry.name.npos) break;
+      row += shape[0];
+    }
+    writer.write(entry.name, all.view());
+  }
+  writer.close();
+  make("made.gguf", "back", "hf");
+  EXPECT_EQ(content("back/model.safetensors"), content("hf/model.safetensors"));
+}
+
 // A pooler is left out, and so are the positions in front of a RoBERTa's first token.
 TEST_F(GgufModels, BertsBecomeWhatTheyWereMadeOf) {
   write("bert_first", DType::bf16);

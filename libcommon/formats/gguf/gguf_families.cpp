@@ -248,7 +248,8 @@ void read_gguf_family(JsonWriter& json, const GgufSettings& file,
   }
   if (name == "exaone4" && !windows) add_null("sliding_window");
   if (has_attention_bias(architecture.model_type))
-    json.member("attention_bias", file.file().find("blk.0.attn_q.bias") != nullptr);
+    json.member("attention_bias", file.file().find("blk.0.attn_q.bias") != nullptr ||
+                                      file.file().find("blk.0.attn_qkv.bias") != nullptr);
   if (name == "gpt-oss") json.member("attention_bias", true);
   if (name == "glm4moe")
     json.member("use_qk_norm", file.file().find("blk.0.attn_q_norm.weight") != nullptr);

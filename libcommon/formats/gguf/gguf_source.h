@@ -30,6 +30,8 @@ class GgufSource : public HuggingFaceSource {
  protected:
   std::vector<ForeignName> names_of(const Param& row) const override {
     if (lacking_.has(row.place)) return {};
+    const auto joined = joined_gguf_qkv(architecture_, *config_, row);
+    if (joined && tensors_->find(joined->name) != nullptr) return {*joined};
     return gguf_tensors(architecture_, *config_, row);
   }
   std::optional<StoredBlocks> stored_blocks_of(const DistTensor& tensor) const override;

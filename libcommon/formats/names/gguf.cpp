@@ -187,6 +187,14 @@ std::vector<ForeignName> gguf_tensors(const std::string& architecture, const Mod
   return names;
 }
 
+std::optional<ForeignName> joined_gguf_qkv(const std::string& architecture, const ModelConfig& c,
+                                           const Param& row) {
+  const bool experts = c.num_experts > 0;
+  if (!row.place.layer || find_gguf_architecture(architecture, experts)->turned) return {};
+  const std::vector<ForeignName> names = names_in(kQkv, c, row, gguf_mamba_layer(c, row));
+  return names.empty() ? std::nullopt : std::optional(names[0]);
+}
+
 bool has_gguf_output(std::string_view architecture, const ModelConfig& c) {
   return c.untie_embeddings_and_output_weights ||
          find_gguf_architecture(architecture, c.num_experts > 0)->wants_output;

@@ -4,6 +4,7 @@
 // norms whose scale is 1 + weight have that scale; and what formats/gguf/gguf_latent.h says.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,6 +48,10 @@ std::string gguf_architectures();
 // Exit::bad_config for another row that has no place there.
 std::vector<ForeignName> gguf_tensors(const std::string& architecture, const ModelConfig& config,
                                       const Param& row);
+// The tensor that other writers may have of queries, keys and values together, as a GPT-2 has it;
+// none where their channels are in another order.
+std::optional<ForeignName> joined_gguf_qkv(const std::string& architecture,
+                                           const ModelConfig& config, const Param& row);
 // These, and what a file has of the row again.
 std::vector<ForeignName> written_gguf_tensors(const std::string& architecture,
                                               const ModelConfig& config, const Param& row);
