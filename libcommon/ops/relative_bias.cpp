@@ -56,13 +56,8 @@ void alibi(Tensor bias, std::int64_t all_heads, std::int64_t first_head, Stream&
                          .heads = bias.shape()[0],
                          .all_heads = all_heads,
                          .first_head = first_head};
-  if (bias.device() == Device::meta) return stream.count(moves(bias), Family::attention);
-  if (bias.device() != Device::cpu)
-    fail(Exit::bad_config, "--position-embedding-type alibi: on the CPU alone; --device cpu");
-  if (bias.dtype() == DType::f64)
-    cpu::alibi(bias.as<double>(), shape);
-  else
-    cpu::alibi(bias.as<float>(), shape);
+  dispatch_cpu(Family::attention, "alibi", bias, moves(bias), stream,
+               [&]<class T>() { cpu::alibi(bias.as<T>(), shape); });
 }
 
 }  // namespace mt

@@ -138,13 +138,13 @@ struct ModelConfig : Sizes,
   std::int64_t embedding_width() const {
     return biencoder_projection_dim > 0 ? biencoder_projection_dim : hidden_size;
   }
-  // A joint model's own settings are its language model's.
   // Whether it is an InternViT by itself, and not a LLaVA that has one.
   bool is_internvit_tower() const { return family == ModelFamily::vit && is_internvit(); }
   // What GPUs have no kernels for, as an option says it; null: nothing.
   const char* setting_of_cpus() const {
     return may_have_linear_layers() ? "--experimental-attention-variant gated_delta_net"
            : attention_output_gate  ? "--attention-output-gate"
+           : has_alibi()            ? "--position-embedding-type alibi"
                                     : nullptr;
   }
   bool has_proj_bias() const { return add_bias_linear && attention_bias; }
