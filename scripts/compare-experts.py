@@ -58,6 +58,16 @@ def qwen_next(**more):
         rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.3)), **more}))
 
 
+def qwen_3_5(**more):
+    settings = dict(COMMON, num_hidden_layers=4, num_attention_heads=6, num_key_value_heads=2, head_dim=20, intermediate_size=41,
+                    linear_conv_kernel_dim=3, linear_key_head_dim=7, linear_value_head_dim=11, linear_num_key_heads=3,
+                    linear_num_value_heads=6, rope_parameters=dict(
+                        rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.3, mrope_section=[1, 1, 1]))
+    for name in ("num_experts_per_tok", "rope_theta", "sliding_window", "experts_implementation"):
+        del settings[name]
+    return transformers.Qwen3_5ForCausalLM(transformers.Qwen3_5TextConfig(**settings | more))
+
+
 # Positions go beyond the 16 that YaRN stretches; widths of keys, 6 + 4, and of values differ.
 YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=16, beta_fast=4, beta_slow=1)
 LATENT = {name: value for name, value in COMMON.items() if name not in ("num_key_value_heads", "head_dim", "rope_theta", "sliding_window")}
@@ -121,6 +131,7 @@ MODELS = {
     "qwen3_next, dense": lambda: qwen_next(mlp_only_layers=[0, 1, 2, 3], layer_types=[
         "full_attention", "linear_attention", "linear_attention", "full_attention"]),
     "qwen3_next, some dense, tied": lambda: qwen_next(decoder_sparse_step=2, tie_word_embeddings=True, norm_topk_prob=False),
+    "qwen3_5_text": lambda: qwen_3_5(),
     "glm4_moe": lambda: transformers.Glm4MoeForCausalLM(transformers.Glm4MoeConfig(
         **COMMON, n_routed_experts=5, moe_intermediate_size=37, intermediate_size=41, n_shared_experts=2, attention_bias=True,
         use_qk_norm=True, routed_scaling_factor=1.5, first_k_dense_replace=1)),
@@ -241,7 +252,7 @@ def compare(case):
         work.run("mt-convert", "--quiet", "after", "back", "--saver", "hf")
         after = load_file(f"{folder}/back/model.safetensors")
         model.double()
-        if case.startswith("qwen3_next"):  # whose frequencies were rounded to float32
+        if case.startswith(("qwen3_next", "qwen3_5")):  # whose frequencies were rounded to float32
             frequencies = model.model.rotary_emb.inv_freq
             turning = 2 * len(frequencies)
             frequencies.copy_(10000.0 ** (-torch.arange(0, turning, 2, dtype=torch.float64) / turning))

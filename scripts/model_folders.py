@@ -38,7 +38,7 @@ LINES = ["the king is dead, long live the king", "a horse, a horse, my kingdom f
          "seven small boats crossed the quiet water", "tomorrow we shall bake bread again"] * 30
 # Version 4.51.3 lacks them, calls their settings otherwise, or computes groups of a Mamba's channels otherwise
 # than its own kernels do.
-LATER = ("images-", "gemma", "olmo", "phi", "neox", "gptj", "neo", "bloom", "mpt", "hunyuan", "codegen", "bigcode", "biogpt", "persimmon", "jais2", "vaultgemma", "exaone", "hyperclovax", "cwm", "falcon", "opt", "stablelm", "starcoder2", "ernie", "seed", "arcee", "helium", "ministral", "dots1", "granite", "smollm3", "command-r", "glm4", "mamba2", "bamba", "nemotron-h")
+LATER = ("images-", "qwen3-next", "qwen3.5", "gemma", "olmo", "phi", "neox", "gptj", "neo", "bloom", "mpt", "hunyuan", "codegen", "bigcode", "biogpt", "persimmon", "jais2", "vaultgemma", "exaone", "hyperclovax", "cwm", "falcon", "opt", "stablelm", "starcoder2", "ernie", "seed", "arcee", "helium", "ministral", "dots1", "granite", "smollm3", "command-r", "glm4", "mamba2", "bamba", "nemotron-h")
 PROMPT, TEXT = "the king is", "seven small boats crossed the water, and nobody noticed"
 SHAPE = dict(vocab_size=323, hidden_size=60, intermediate_size=97, num_hidden_layers=2, num_attention_heads=3,
              num_key_value_heads=1, max_position_embeddings=64, bos_token_id=1, eos_token_id=0,
@@ -115,6 +115,8 @@ def opt(**settings):
                         **settings})
 
 
+RULES = dict(layer_types=["linear_attention", "full_attention"], linear_conv_kernel_dim=3, linear_key_head_dim=7,
+             linear_value_head_dim=11, linear_num_key_heads=3, linear_num_value_heads=6)
 WIDTHS = dict(hidden_size=64, num_attention_heads=4, num_key_value_heads=2)
 
 
@@ -323,6 +325,11 @@ CASES = {
                                             mlp_only_layers=[0]),
     "olmoe": lambda: experts("Olmoe", num_experts=4, num_key_value_heads=4),
     "olmoe-tied": lambda: experts("Olmoe", num_experts=4, num_key_value_heads=4, tie_word_embeddings=True),
+    "qwen3-next": lambda: experts("Qwen3Next", num_experts=4, moe_intermediate_size=40, shared_expert_intermediate_size=48,
+                                  head_dim=20, **RULES),
+    "qwen3-next-dense": lambda: experts("Qwen3Next", num_experts=0, head_dim=20, **RULES | dict(
+        linear_num_value_heads=3, tie_word_embeddings=True)),
+    "qwen3.5": lambda: of("Qwen3_5Text", head_dim=20, **RULES),
     "glm4-moe": lambda: experts("Glm4Moe", n_routed_experts=4, moe_intermediate_size=40, head_dim=20,
                                 first_k_dense_replace=1, n_group=1, topk_group=1, pad_token_id=0),
     "glm4-moe-groups": lambda: experts("Glm4Moe", n_routed_experts=8, moe_intermediate_size=40, head_dim=20, n_group=4,
@@ -349,6 +356,8 @@ CASES = {
     "images-qwen2.5-vl": lambda: image_reader("Qwen2_5_VL", dict(rope_parameters=SIDES), vision_config=DEPTHS),
     "images-qwen3-vl": lambda: image_reader("Qwen3VL", dict(head_dim=20, rope_parameters={**SIDES, "mrope_interleaved": True}),
                                             vision_config=dict(DEPTHS, num_position_embeddings=16, deepstack_visual_indexes=[0])),
+    "images-qwen3.5": lambda: image_reader("Qwen3_5", dict(head_dim=20, **RULES, rope_parameters={
+        **SIDES, "mrope_interleaved": True, "partial_rotary_factor": 0.5}), vision_config=dict(DEPTHS, num_position_embeddings=16)),
     "gpt2": lambda: gpt2(),
     "llama-scaled-by-hand": lambda: llama(),
     "llama-beside-an-index": lambda: llama(),

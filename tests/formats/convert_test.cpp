@@ -26,23 +26,25 @@ namespace fs = std::filesystem;
 class Family : public Convert, public testing::WithParamInterface<const char*> {};
 INSTANTIATE_TEST_SUITE_P(
     Of, Family,
-    testing::Values(
-        "gpt2", "llama", "tied", "mistral", "qwen2", "qwen3", "scaled", "stretched", "nemotron",
-        "mixtral", "qwen2_moe", "qwen3_moe", "qwen3_moe_pre", "qwen3_moe_dense", "qwen3_next",
-        "qwen3_next_dense", "glm4_moe", "olmoe", "olmoe_post", "gpt_oss", "gemma", "gemma2",
-        "gemma3_text", "olmo2", "phi3", "granite", "smollm3", "cohere", "cohere2", "gpt_neox",
-        "gpt_neox_in_turn", "gptj", "gpt_neo", "bloom", "mpt", "hunyuan", "codegen", "gpt_bigcode",
-        "gpt_bigcode_heads", "biogpt", "persimmon", "jais2", "phi_norms", "vaultgemma", "exaone",
-        "internlm2", "minicpm", "hyperclovax", "cwm", "falcon", "falcon_groups", "falcon_in_turn",
-        "phi", "opt", "stablelm", "stablelm_parallel", "starcoder2", "olmo", "olmo3", "exaone4",
-        "glm", "glm4", "ernie4_5", "seed_oss", "internlm3", "arcee", "helium", "ministral", "dots1",
-        "granitemoe", "deepseek_v2", "deepseek_v2_lite", "deepseek_v3", "kimi_k2",
-        "glm4_moe_further", "deepseek_v3_further", "bert", "mamba", "hybrid", "hybrid_wide",
-        "hybrid_experts", "hybrid_experts_latents", "bamba", "granitemoehybrid",
-        "granitemoehybrid_dense", "granitemoehybrid_attention", "t5", "t5_gated", "t5_not_scaled",
-        "bert_first", "bert_first_masked", "bert_first_pairs", "roberta", "roberta_masked",
-        "camembert", "distilbert", "roberta_of_labels", "bert_of_labels", "bert_of_numbers",
-        "bert_of_choices", "gpt2_of_labels", "llama_of_labels", "qwen3_of_numbers"),
+    testing::Values("gpt2", "llama", "tied", "mistral", "qwen2", "qwen3", "scaled", "stretched",
+                    "nemotron", "mixtral", "qwen2_moe", "qwen3_moe", "qwen3_moe_pre",
+                    "qwen3_moe_dense", "qwen3_next", "qwen3_next_dense", "qwen3_5_text", "glm4_moe",
+                    "olmoe", "olmoe_post", "gpt_oss", "gemma", "gemma2", "gemma3_text", "olmo2",
+                    "phi3", "granite", "smollm3", "cohere", "cohere2", "gpt_neox",
+                    "gpt_neox_in_turn", "gptj", "gpt_neo", "bloom", "mpt", "hunyuan", "codegen",
+                    "gpt_bigcode", "gpt_bigcode_heads", "biogpt", "persimmon", "jais2", "phi_norms",
+                    "vaultgemma", "exaone", "internlm2", "minicpm", "hyperclovax", "cwm", "falcon",
+                    "falcon_groups", "falcon_in_turn", "phi", "opt", "stablelm",
+                    "stablelm_parallel", "starcoder2", "olmo", "olmo3", "exaone4", "glm", "glm4",
+                    "ernie4_5", "seed_oss", "internlm3", "arcee", "helium", "ministral", "dots1",
+                    "granitemoe", "deepseek_v2", "deepseek_v2_lite", "deepseek_v3", "kimi_k2",
+                    "glm4_moe_further", "deepseek_v3_further", "bert", "mamba", "hybrid",
+                    "hybrid_wide", "hybrid_experts", "hybrid_experts_latents", "bamba",
+                    "granitemoehybrid", "granitemoehybrid_dense", "granitemoehybrid_attention",
+                    "t5", "t5_gated", "t5_not_scaled", "bert_first", "bert_first_masked",
+                    "bert_first_pairs", "roberta", "roberta_masked", "camembert", "distilbert",
+                    "roberta_of_labels", "bert_of_labels", "bert_of_numbers", "bert_of_choices",
+                    "gpt2_of_labels", "llama_of_labels", "qwen3_of_numbers"),
     [](const auto& param) { return std::string(param.param); });
 
 TEST_P(Family, ComesBackByteForByte) {
@@ -473,6 +475,8 @@ TEST_F(Convert, PartsThatReadTexts) {
       {"qwen2_5_vl", "qwen2_5_vl_text", "qwen2", "model.language_model.", "lm_head.weight",
        "model.visual.w"},
       {"qwen3_vl", "qwen3_vl_text", "qwen3", "model.language_model.", "lm_head.weight",
+       "model.visual.w"},
+      {"qwen3_5_text", "qwen3_5_text", "qwen3_5_text", "model.language_model.", "lm_head.weight",
        "model.visual.w"}};
   int count = 0;
   for (const Part& part : parts) {
@@ -494,7 +498,8 @@ TEST_F(Convert, PartsThatReadTexts) {
     if (const std::size_t classes = json.find("\"architectures\":"); part.text_type == nullptr)
       json.replace(classes, json.find(']') + 2 - classes, "");
     if (const std::string none = R"("rope_scaling":null)"; json.find(none) != std::string::npos)
-      if (std::string_view(type).find("_vl") != std::string_view::npos)
+      if (std::string_view(type).find("_vl") != std::string_view::npos ||
+          type == std::string_view("qwen3_5_text"))
         json.replace(json.find(none), none.size(),
                      R"("rope_scaling":{"type":"mrope","mrope_section":[1,1,2]})");
     if (part.text_type != nullptr)
@@ -733,7 +738,8 @@ TEST(HuggingFaceConfigTest, WhatGptHasNotIsRefused) {
        "vaultgemma, gemma3_text, olmo2, olmo3, exaone, exaone4, glm, glm4, ernie4_5, seed_oss, "
        "internlm2, internlm3, arcee, helium, ministral, phi3, granite, hunyuan_v1_dense, "
        "hyperclovax, minicpm, cwm, smollm3, cohere, cohere2, qwen2, qwen3, qwen2_moe, qwen3_moe, "
-       "qwen3_next, glm4_moe, dots1, granitemoe, olmoe, gpt_oss, deepseek_v2, deepseek_v3, "
+       "qwen3_next, qwen3_5_text, glm4_moe, dots1, granitemoe, olmoe, gpt_oss, deepseek_v2, "
+       "deepseek_v3, "
        "kimi_k2, nemotron, "
        "gpt_neox, gptj, codegen, gpt_bigcode, gpt_neo, bloom, mpt, falcon, phi, opt, biogpt, "
        "persimmon, jais2, stablelm, starcoder2, olmo, megatron-bert, bert, roberta, xlm-roberta, "

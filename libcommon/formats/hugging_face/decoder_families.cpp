@@ -72,6 +72,7 @@ constexpr Decoder kDecoders[] = {
     {"qwen2_moe", "Qwen2MoeForCausalLM", none, 151936, 24, 2048, 16, 16, 0, 5632, 32768},
     {"qwen3_moe", "Qwen3MoeForCausalLM", refused, 151936, 24, 2048, 32, 4, 0, 6144, 32768},
     {"qwen3_next", "Qwen3NextForCausalLM", refused, 151936, 48, 2048, 16, 2, 256, 5632, 32768},
+    {kQwen35, "Qwen3_5ForCausalLM", refused, 248320, 32, 4096, 16, 4, 256, 12288, 32768},
     {"glm4_moe", "Glm4MoeForCausalLM", none, 151552, 46, 4096, 96, 8, 0, 10944, 131072, 1e-5},
     {"dots1", "Dots1ForCausalLM", refused, 152064, 62, 4608, 32, 32, 0, 10944, 2048},
     {"granitemoe", "GraniteMoeForCausalLM", refused, 32000, 32, 4096, 32, 0, 0, 11008, 2048},
@@ -126,7 +127,8 @@ class DecoderReader {
     read_dense_family(json_, model_);
     if (usual_.type == "minicpm" && !json_.has("tie_word_embeddings"))
       config_.output_if_stored = true;  // its makers' classes have either by default
-    if (is_dense_family(usual_.type) && hugging_face_type(model_) != usual_.type)
+    const bool has_own_type = is_dense_family(usual_.type) || is_delta_family(usual_.type);
+    if (has_own_type && hugging_face_type(model_) != usual_.type)
       model_.hf_model_type = usual_.type;
   }
 

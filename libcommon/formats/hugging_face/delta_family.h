@@ -1,4 +1,5 @@
-// What config.json says of decoders some of whose layers have the gated delta rule: qwen3_next.
+// What config.json says of decoders some of whose layers have the gated delta rule: qwen3_next, and
+// qwen3_5_text, whose tensors lie otherwise and which has no experts.
 #pragma once
 
 #include <string_view>
@@ -11,7 +12,10 @@ namespace mt {
 struct HuggingFaceConfig;
 struct ModelConfig;
 
-inline bool is_delta_family(std::string_view type) { return type == "qwen3_next"; }
+inline constexpr std::string_view kQwen35 = "qwen3_5_text";
+inline bool is_delta_family(std::string_view type) {
+  return type == "qwen3_next" || type == kQwen35;
+}
 
 // What tensors are called that transformers passes over: of layers that predict further tokens.
 inline constexpr const char* kPassedOverByDelta = "mtp.";

@@ -7,6 +7,7 @@
 #include "base/json_object.h"
 #include "base/json_parse.h"
 #include "formats/hugging_face/config_families.h"
+#include "formats/hugging_face/delta_family.h"
 #include "formats/hugging_face/layer_norm_families.h"
 
 namespace mt {
@@ -172,11 +173,10 @@ const ConfigFamily* find_config_family(std::string_view type) {
 struct ImageReader {
   std::string_view type, text_type, decoder;
 };
-static constexpr ImageReader kImageReaders[] = {{"gemma3", "gemma3_text", "gemma3_text"},
-                                                {"mistral3", "mistral", "mistral"},
-                                                {"qwen2_vl", "qwen2_vl_text", "qwen2"},
-                                                {"qwen2_5_vl", "qwen2_5_vl_text", "qwen2"},
-                                                {"qwen3_vl", "qwen3_vl_text", "qwen3"}};
+static constexpr ImageReader kImageReaders[] = {
+    {"gemma3", "gemma3_text", "gemma3_text"}, {"mistral3", "mistral", "mistral"},
+    {"qwen2_vl", "qwen2_vl_text", "qwen2"},   {"qwen2_5_vl", "qwen2_5_vl_text", "qwen2"},
+    {"qwen3_vl", "qwen3_vl_text", "qwen3"},   {"qwen3_5", kQwen35, kQwen35}};
 
 // What other defaults than the decoder's stand for.
 static void expect_sizes(const ConfigJson& text) {

@@ -1,8 +1,25 @@
 #include "formats/names/hugging_face_delta.h"
 
+#include "formats/hugging_face/delta_family.h"
+#include "formats/names/hugging_face.h"
 #include "model/config/model_config.h"
 
 namespace mt {
+
+// Of a Qwen3.5: ours is theirs, one behind the other.
+static std::vector<ForeignName> parts_of_in(const ModelConfig& c, const std::string& layer) {
+  const std::int64_t heads = c.linear_num_value_heads, values = heads * c.linear_value_head_dim,
+                     mixed = 2 * c.linear_num_key_heads * c.linear_key_head_dim + values,
+                     all = mixed + values + 2 * heads;
+  std::vector<ForeignName> names;
+  std::int64_t begin = 0;
+  for (const auto& [part, rows] :
+       {std::pair("qkv", mixed), {"z", values}, {"b", heads}, {"a", heads}}) {
+    names.push_back({concat(layer, "in_proj_", part, ".weight"), {pick_rows(all, begin, rows)}});
+    begin += rows;
+  }
+  return names;
+}
 
 // Theirs has for each key head its query, its key, and its value heads' values and gates, and then,
 // in a tensor of its own, what beta and alpha are made by.
@@ -22,7 +39,8 @@ std::vector<ForeignName> delta_names(const ModelConfig& c, const Param& row,
   const std::string at = layer + "linear_attn.";
   if (place.module == "self_attention") return {{concat(at, place.param)}};
   if (place.param != "weight") return {};
-  if (place.module == "self_attention.in_proj") return names_of_in(c, at);
+  if (place.module == "self_attention.in_proj")
+    return hugging_face_type(c) == kQwen35 ? parts_of_in(c, at) : names_of_in(c, at);
   if (place.module == "self_attention.conv1d") return {{at + "conv1d.weight"}};
   if (place.module == "self_attention.out_proj") return {{at + "out_proj.weight"}};
   if (place.module != "self_attention.out_norm") return {};
