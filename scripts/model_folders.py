@@ -159,6 +159,8 @@ DEPTHS = dict(depth=1, hidden_size=16, intermediate_size=24, num_heads=2, out_hi
 SIDES = dict(rope_type="default", rope_theta=1e6, mrope_section=[2, 4, 4])
 HALF = dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5)
 THREE_OF_FOUR = ["sliding_attention"] * 3 + ["full_attention"]
+TEMPERED = dict(rope_type="yarn", rope_theta=10000.0, factor=2.0, original_max_position_embeddings=48, mscale=1.0,
+                mscale_all_dim=1.0, beta_fast=4.0, llama_4_scaling_beta=0.1)
 WINDOWS = dict(sliding_window=4, layer_types=["sliding_attention", "full_attention"])
 CASES = {
     "llama": lambda: llama(),
@@ -302,6 +304,9 @@ CASES = {
     "arcee": lambda: of("Arcee", head_dim=20),
     "helium": lambda: of("Helium", head_dim=20),
     "ministral": lambda: of("Ministral", head_dim=20, sliding_window=5, layer_types=["sliding_attention"] * 2),
+    "ministral3": lambda: of("Ministral3", head_dim=20, rope_parameters=TEMPERED),
+    "ministral3-window": lambda: of("Ministral3", head_dim=20, sliding_window=5, tie_word_embeddings=True, rope_parameters=dict(
+        TEMPERED, rope_type="default")),
     "dots1": lambda: experts("Dots1", n_routed_experts=8, moe_intermediate_size=40, n_shared_experts=2, norm_topk_prob=True,
                              num_experts_per_tok=4, n_group=4, topk_group=2, first_k_dense_replace=1, routed_scaling_factor=2.5,
                              sliding_window=5, layer_types=["full_attention", "sliding_attention"]),
@@ -349,6 +354,8 @@ CASES = {
     "images-gemma3": lambda: image_reader("Gemma3", dict(WINDOWS, head_dim=26, query_pre_attn_scalar=104),
                                           vision_config=dict(PATCHES, model_type="siglip_vision_model"), mm_tokens_per_image=1,
                                           tie_word_embeddings=True),
+    "images-ministral3": lambda: image_reader("Mistral3", dict(model_type="ministral3", head_dim=20, rope_parameters=TEMPERED),
+                                              vision_config=dict(PATCHES, model_type="pixtral", head_dim=8)),
     "images-mistral3": lambda: image_reader("Mistral3", dict(model_type="mistral", head_dim=20, sliding_window=None),
                                             vision_config=dict(PATCHES, model_type="pixtral", head_dim=8)),
     "images-qwen2-vl": lambda: image_reader("Qwen2VL", dict(rope_parameters=SIDES), vision_config=dict(

@@ -85,6 +85,9 @@ inline const OwnConfig* own_config(const std::string& name) {
       {"arcee", "arcee", R"("mlp_bias":true,"attention_bias":true)"},
       {"helium", "helium", R"("head_dim":4)"},
       {"ministral", "ministral", R"("sliding_window":3)"},
+      {"ministral3", "ministral3",
+       R"("head_dim":8,"rope_parameters":{"rope_type":"yarn","rope_theta":100.0,"factor":4.0,)"
+       R"("original_max_position_embeddings":8,"llama_4_scaling_beta":0.1})"},
       {"dots1", "dots1",
        R"("n_routed_experts":4,"num_experts_per_tok":2,"n_shared_experts":2,"norm_topk_prob":true,)"
        R"("moe_intermediate_size":12,"first_k_dense_replace":1)"},

@@ -26,25 +26,24 @@ namespace fs = std::filesystem;
 class Family : public Convert, public testing::WithParamInterface<const char*> {};
 INSTANTIATE_TEST_SUITE_P(
     Of, Family,
-    testing::Values("gpt2", "llama", "tied", "mistral", "qwen2", "qwen3", "scaled", "stretched",
-                    "nemotron", "mixtral", "qwen2_moe", "qwen3_moe", "qwen3_moe_pre",
-                    "qwen3_moe_dense", "qwen3_next", "qwen3_next_dense", "qwen3_5_text", "glm4_moe",
-                    "olmoe", "olmoe_post", "gpt_oss", "gemma", "gemma2", "gemma3_text", "olmo2",
-                    "phi3", "granite", "smollm3", "cohere", "cohere2", "gpt_neox",
-                    "gpt_neox_in_turn", "gptj", "gpt_neo", "bloom", "mpt", "hunyuan", "codegen",
-                    "gpt_bigcode", "gpt_bigcode_heads", "biogpt", "persimmon", "jais2", "phi_norms",
-                    "vaultgemma", "exaone", "internlm2", "minicpm", "hyperclovax", "cwm", "falcon",
-                    "falcon_groups", "falcon_in_turn", "phi", "opt", "stablelm",
-                    "stablelm_parallel", "starcoder2", "olmo", "olmo3", "exaone4", "glm", "glm4",
-                    "ernie4_5", "seed_oss", "internlm3", "arcee", "helium", "ministral", "dots1",
-                    "granitemoe", "deepseek_v2", "deepseek_v2_lite", "deepseek_v3", "kimi_k2",
-                    "glm4_moe_further", "deepseek_v3_further", "bert", "mamba", "hybrid",
-                    "hybrid_wide", "hybrid_experts", "hybrid_experts_latents", "bamba",
-                    "granitemoehybrid", "granitemoehybrid_dense", "granitemoehybrid_attention",
-                    "t5", "t5_gated", "t5_not_scaled", "bert_first", "bert_first_masked",
-                    "bert_first_pairs", "roberta", "roberta_masked", "camembert", "distilbert",
-                    "roberta_of_labels", "bert_of_labels", "bert_of_numbers", "bert_of_choices",
-                    "gpt2_of_labels", "llama_of_labels", "qwen3_of_numbers"),
+    testing::Values(
+        "gpt2", "llama", "tied", "mistral", "qwen2", "qwen3", "scaled", "stretched", "nemotron",
+        "mixtral", "qwen2_moe", "qwen3_moe", "qwen3_moe_pre", "qwen3_moe_dense", "qwen3_next",
+        "qwen3_next_dense", "qwen3_5_text", "glm4_moe", "olmoe", "olmoe_post", "gpt_oss", "gemma",
+        "gemma2", "gemma3_text", "olmo2", "phi3", "granite", "smollm3", "cohere", "cohere2",
+        "gpt_neox", "gpt_neox_in_turn", "gptj", "gpt_neo", "bloom", "mpt", "hunyuan", "codegen",
+        "gpt_bigcode", "gpt_bigcode_heads", "biogpt", "persimmon", "jais2", "phi_norms",
+        "vaultgemma", "exaone", "internlm2", "minicpm", "hyperclovax", "cwm", "falcon",
+        "falcon_groups", "falcon_in_turn", "phi", "opt", "stablelm", "stablelm_parallel",
+        "starcoder2", "olmo", "olmo3", "exaone4", "glm", "glm4", "ernie4_5", "seed_oss",
+        "internlm3", "arcee", "helium", "ministral", "ministral3", "dots1", "granitemoe",
+        "deepseek_v2", "deepseek_v2_lite", "deepseek_v3", "kimi_k2", "glm4_moe_further",
+        "deepseek_v3_further", "bert", "mamba", "hybrid", "hybrid_wide", "hybrid_experts",
+        "hybrid_experts_latents", "bamba", "granitemoehybrid", "granitemoehybrid_dense",
+        "granitemoehybrid_attention", "t5", "t5_gated", "t5_not_scaled", "bert_first",
+        "bert_first_masked", "bert_first_pairs", "roberta", "roberta_masked", "camembert",
+        "distilbert", "roberta_of_labels", "bert_of_labels", "bert_of_numbers", "bert_of_choices",
+        "gpt2_of_labels", "llama_of_labels", "qwen3_of_numbers"),
     [](const auto& param) { return std::string(param.param); });
 
 TEST_P(Family, ComesBackByteForByte) {
@@ -736,7 +735,8 @@ TEST(HuggingFaceConfigTest, WhatGptHasNotIsRefused) {
       {R"({"model_type":"xglm"})",
        "model_type \"xglm\" is not known; expected gpt2, llama, mistral, mixtral, gemma, gemma2, "
        "vaultgemma, gemma3_text, olmo2, olmo3, exaone, exaone4, glm, glm4, ernie4_5, seed_oss, "
-       "internlm2, internlm3, arcee, helium, ministral, phi3, granite, hunyuan_v1_dense, "
+       "internlm2, internlm3, arcee, helium, ministral, ministral3, phi3, granite, "
+       "hunyuan_v1_dense, "
        "hyperclovax, minicpm, cwm, smollm3, cohere, cohere2, qwen2, qwen3, qwen2_moe, qwen3_moe, "
        "qwen3_next, qwen3_5_text, glm4_moe, dots1, granitemoe, olmoe, gpt_oss, deepseek_v2, "
        "deepseek_v3, "

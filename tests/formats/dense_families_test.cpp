@@ -140,6 +140,21 @@ TEST(DenseFamilies, MakersNames) {
   EXPECT_EQ(parse_hugging_face_config(hugging_face_config(stretched, DType::f32, ""), "c")
                 .model.rotary_base,
             stretched.rotary_base);
+  // Behind its first positions a Ministral 3 multiplies queries: ours ends there.
+  const HuggingFaceConfig third = parse_hugging_face_config(R"({"model_type":"ministral3"})", "c");
+  EXPECT_EQ(third.model.max_position_embeddings, 16384);
+  EXPECT_EQ(third.model.rope_attention_factor, 1);
+  EXPECT_EQ(third.notes,
+            std::vector<std::string>{"c: \"llama_4_scaling_beta\" is of texts of more than 16384 "
+                                     "tokens; ours are shorter, and --max-position-embeddings is "
+                                     "16384"});
+  EXPECT_EQ(model_of("ministral3", R"(,"rope_parameters":{"rope_type":"default",)"
+                                   R"("original_max_position_embeddings":8,)"
+                                   R"("llama_4_scaling_beta":0.0})")
+                .max_position_embeddings,
+            262144);
+  EXPECT_EQ(refusal("ministral3", R"(,"rope_parameters":{"rope_type":"default"})"),
+            "65 c: rope_parameters: no \"llama_4_scaling_beta\"");
   EXPECT_EQ(refusal("gpt_neox", R"(,"head_dim":3)"), "65 c: \"head_dim\" is 3, expected 96");
   EXPECT_EQ(refusal("codegen", R"(,"n_head":6)"),
             "65 c: \"n_head\" is 6, expected a multiple of 4");

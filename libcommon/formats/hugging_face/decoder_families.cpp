@@ -53,6 +53,8 @@ constexpr Decoder kDecoders[] = {
     {"helium", "HeliumForCausalLM", refused, 48000, 24, 2560, 20, 20, 128, 7040, 4096, 1e-8,
      100000},
     {"ministral", "MinistralForCausalLM", none, 32000, 32, 4096, 32, 8, 0, 14336, 131072},
+    {"ministral3", "Ministral3ForCausalLM", none, 131072, 34, 4096, 32, 8, 128, 14336, 262144, 1e-5,
+     1e6},
     {"phi3", "Phi3ForCausalLM", none, 32064, 32, 3072, 32, 0, 0, 8192, 4096, 1e-5},
     {"granite", "GraniteForCausalLM", flags, 32000, 32, 4096, 32, 0, 0, 11008, 2048},
     {"hunyuan_v1_dense", "HunYuanDenseV1ForCausalLM", refused, 290943, 32, 4096, 32, 0, 0, 11008,
@@ -229,7 +231,7 @@ class DecoderReader {
   void read_windows() {
     const std::string_view type = usual_.type;
     if ((type == "mistral" && !json_.is_null("sliding_window")) ||
-        (type == "mixtral" && json_.has("sliding_window")))
+        ((type == "mixtral" || type == "ministral3") && json_.has("sliding_window")))
       model_.window_size = json_.window_size();
     if (type == "qwen2" || type == "qwen3") read_qwen_windows();
     if (is_qwen_moe(type)) json_.expect_flag("use_sliding_window", false);

@@ -274,11 +274,11 @@ void write_olmo3_bases(JsonWriter& json, const ModelConfig& c) {
 
 bool is_dense_family(std::string_view type) {
   static constexpr std::string_view kTypes[] = {
-      "olmo2",     "olmo3",     "phi3",   "granite",     "smollm3",
-      "exaone4",   "glm",       "glm4",   "arcee",       "ernie4_5",
-      "internlm2", "internlm3", "exaone", "hyperclovax", "hunyuan_v1_dense",
-      "minicpm",   "cwm",       "helium", "seed_oss",    "ministral",
-      "dots1",     "granitemoe"};
+      "olmo2",      "olmo3",     "phi3",      "granite",     "smollm3",
+      "exaone4",    "glm",       "glm4",      "arcee",       "ernie4_5",
+      "internlm2",  "internlm3", "exaone",    "hyperclovax", "hunyuan_v1_dense",
+      "minicpm",    "cwm",       "helium",    "seed_oss",    "ministral",
+      "ministral3", "dots1",     "granitemoe"};
   return is_gemma(type) || is_cohere(type) || std::ranges::find(kTypes, type) != std::end(kTypes);
 }
 
@@ -309,7 +309,7 @@ void write_dense_family(JsonWriter& json, const ModelConfig& c, std::string_view
     write_layer_types(json, c);
   }
   if (type == "granite" || type == "granitemoe") write_granite_multipliers(json, c);
-  if (type == "phi3") write_sliding_window(json, c);
+  if (type == "phi3" || type == "ministral3") write_sliding_window(json, c);
   if (type == "hyperclovax") write_hyperclovax(json, c);
   if (type == "minicpm") write_minicpm(json, c);
   if (type == "internlm2") json.member("bias", false);

@@ -201,10 +201,11 @@ static HuggingFaceConfig read_text_part(const ConfigJson& json, const ImageReade
   const JsonObject& whole = json;
   const JsonObject part = json.has("text_config") || !renamed ? json.object("text_config") : whole;
   const std::string_view type = part.text_or("model_type", reader.text_type);
-  if (type != reader.text_type && type != reader.type)
+  const bool third = reader.type == "mistral3" && type == "ministral3";
+  if (type != reader.text_type && type != reader.type && !third)
     part.refuse("model_type ", json_quoted(type), " is not supported in a ", reader.type,
                 "; expected ", reader.text_type);
-  const ConfigJson text = ConfigJson::as(part, reader.decoder);
+  const ConfigJson text = ConfigJson::as(part, third ? "ministral3" : reader.decoder);
   if (renamed) expect_sizes(text);
   HuggingFaceConfig config;
   read_decoder(text, config);

@@ -53,6 +53,23 @@ static void check_channels(const ConfigJson& json, const ModelConfig& c) {
                 ", expected more than 0 and at most 1");
 }
 
+constexpr const char *kScalingBeta = "llama_4_scaling_beta",
+                     *kOriginal = "original_max_position_embeddings",
+                     *kPositions = "max_position_embeddings";
+
+// Queries behind the positions that it was trained with first are multiplied by more than 1.
+static void read_scaling_of_queries(HuggingFaceConfig& config, const JsonObject& rope) {
+  ModelConfig& c = config.model;
+  for (const char* const name : {kScalingBeta, kOriginal})
+    if (!rope.has(name)) rope.refuse("no ", json_quoted(name));
+  const std::int64_t positions = rope.number(kOriginal, kMostSize);
+  if (rope.real(kScalingBeta) == 0 || positions >= c.max_position_embeddings) return;
+  config.notes.push_back(
+      concat(rope.where(), ": ", json_quoted(kScalingBeta), " is of texts of more than ", positions,
+             " tokens; ours are shorter, and --max-position-embeddings is ", positions));
+  c.max_position_embeddings = positions;
+}
+
 // As transformers' modeling_rope_utils.py computes them.
 static void read_scaling(const ConfigJson& json, HuggingFaceConfig& config,
                          const JsonObject& rope) {
@@ -70,9 +87,10 @@ static void read_scaling(const ConfigJson& json, HuggingFaceConfig& config,
   // A Qwen that reads images has a position for each side of them; of a text's all are one.
   const std::string_view type = json.text_or("model_type", "");
   const bool has_sides = type.find("_vl") != type.npos || type.starts_with("qwen3_5");
-  const bool hunyuan = type == "hunyuan_v1_dense";
+  const bool hunyuan = type == "hunyuan_v1_dense", ministral3 = type == "ministral3";
   for (const std::string_view name : rope.names())
     if (std::ranges::find(kKnown, name) == std::end(kKnown) && !(hunyuan && name == "alpha") &&
+        !(ministral3 && (name == kScalingBeta || name == kPositions)) &&
         !(has_sides && (name == "mrope_section" || name == "mrope_interleaved")))
       rope.refuse(json_quoted(name), " is not supported");
   std::string_view kind = rope.text_or("rope_type", rope.text_or("type", "default"));
@@ -116,6 +134,7 @@ static void read_scaling(const ConfigJson& json, HuggingFaceConfig& config,
     rope.refuse("rope_type ", json_quoted(kind),
                 ": expected default, linear, dynamic, llama3, yarn or longrope");
   }
+  if (ministral3) read_scaling_of_queries(config, rope);
   if (!(c.rope_attention_factor > 0) || std::isinf(c.rope_attention_factor))
     rope.refuse("multiplies queries and keys by ", c.rope_attention_factor,
                 ", expected more than 0");
@@ -136,6 +155,10 @@ static std::string_view usual_scaling(std::string_view type) {
   if (type == "gpt_oss")
     return R"({"rope_type":"yarn","factor":32,"beta_fast":32,"beta_slow":1,"truncate":false,)"
            R"("original_max_position_embeddings":4096})";
+  if (type == "ministral3")
+    return R"({"rope_type":"yarn","factor":16,"original_max_position_embeddings":16384,)"
+           R"("beta_fast":32,"beta_slow":1,"mscale_all_dim":1,"mscale":1,)"
+           R"("llama_4_scaling_beta":0.1})";
   if (type == "cwm")
     return R"({"rope_type":"llama3","factor":16,"low_freq_factor":1,"high_freq_factor":4,)"
            R"("original_max_position_embeddings":8192})";
@@ -211,6 +234,7 @@ static void write_frequency_factors(JsonWriter& json, const ModelConfig& c) {
   if (factors.empty())
     for (std::int64_t pair = 0; pair < c.rotary_dim() / 2; ++pair) factors += pair ? ",1.0" : "1.0";
   for (const char* name : {"short_factor", "long_factor"}) json.key(name).raw('[' + factors + ']');
+  if (c.hf_model_type == "ministral3") json.member(kScalingBeta, 0.0);
   json.end_object();
 }
 
@@ -244,6 +268,12 @@ void write_rope(JsonWriter& json, const ModelConfig& c, const std::optional<Kept
     json.begin_object()
         .member("rope_type", "linear")
         .member("factor", *c.rotary_interpolation)
+        .end_object();
+  else if (c.hf_model_type == "ministral3")  // which asks for both
+    json.begin_object()
+        .member("rope_type", "default")
+        .member(kOriginal, c.max_position_embeddings)
+        .member(kScalingBeta, 0.0)
         .end_object();
   else if (scaled_by_default)
     json.begin_object().member("rope_type", "default").end_object();
