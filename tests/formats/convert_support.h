@@ -97,7 +97,7 @@ inline const OwnConfig* own_config(const std::string& name) {
        R"("linear_num_key_heads":2,"linear_num_value_heads":4,"linear_key_head_dim":3,)"
        R"("linear_value_head_dim":5,"linear_conv_kernel_dim":3,"partial_rotary_factor":0.4)"},
       {"qwen3_5_text", "qwen3_5_text",
-       R"("full_attention_interval":2,"head_dim":6,"linear_num_key_heads":2,)"
+       R"("full_attention_interval":2,"head_dim":8,"linear_num_key_heads":2,)"
        R"("linear_num_value_heads":4,"linear_key_head_dim":3,"linear_value_head_dim":5)"},
       {"qwen3_next_dense", "qwen3_next",
        R"("layer_types":["full_attention","full_attention"],"head_dim":6,"num_experts":0,)"

@@ -475,7 +475,7 @@ TEST_F(Convert, PartsThatReadTexts) {
        "model.visual.w"},
       {"qwen3_vl", "qwen3_vl_text", "qwen3", "model.language_model.", "lm_head.weight",
        "model.visual.w"},
-      {"qwen3_5_text", "qwen3_5_text", "qwen3_5_text", "model.language_model.", "lm_head.weight",
+      {"qwen3_5", "qwen3_5_text", "qwen3_5_text", "model.language_model.", "lm_head.weight",
        "model.visual.w"}};
   int count = 0;
   for (const Part& part : parts) {
