@@ -331,10 +331,10 @@ CASES = {
     "olmoe": lambda: experts("Olmoe", num_experts=4, num_key_value_heads=4),
     "olmoe-tied": lambda: experts("Olmoe", num_experts=4, num_key_value_heads=4, tie_word_embeddings=True),
     "qwen3-next": lambda: experts("Qwen3Next", num_experts=4, moe_intermediate_size=40, shared_expert_intermediate_size=48,
-                                  head_dim=20, **RULES),
-    "qwen3-next-dense": lambda: experts("Qwen3Next", num_experts=0, head_dim=20, **RULES | dict(
+                                  head_dim=20, rope_parameters=HALF, **RULES),
+    "qwen3-next-dense": lambda: experts("Qwen3Next", num_experts=0, head_dim=20, rope_parameters=HALF, **RULES | dict(
         linear_num_value_heads=3, tie_word_embeddings=True)),
-    "qwen3.5": lambda: of("Qwen3_5Text", head_dim=20, **RULES),
+    "qwen3.5": lambda: of("Qwen3_5Text", head_dim=20, rope_parameters=HALF, **RULES),
     "glm4-moe": lambda: experts("Glm4Moe", n_routed_experts=4, moe_intermediate_size=40, head_dim=20,
                                 first_k_dense_replace=1, n_group=1, topk_group=1, pad_token_id=0),
     "glm4-moe-groups": lambda: experts("Glm4Moe", n_routed_experts=8, moe_intermediate_size=40, head_dim=20, n_group=4,
@@ -468,7 +468,10 @@ def make_model(case, folder, dtype):
     model = kind(config)
     with torch.no_grad():
         for name, p in model.named_parameters():
-            p.copy_(torch.randn_like(p) * 0.2 + ("norm" in name or "ln_" in name) * name.endswith("weight"))
+            near_one = ("norm" in name or "ln_" in name) and name.endswith("weight")
+            if case.startswith(("qwen3-next", "qwen3.5", "images-qwen3.5")) and "linear_attn" not in name:
+                near_one = False  # the class adds 1
+            p.copy_(torch.randn_like(p) * 0.2 + near_one)
     model = model.to(dtype).eval()
     model.config.torch_dtype = dtype
     model.save_pretrained(folder, max_shard_size="60KB" if case == "llama" else "5GB")
