@@ -583,7 +583,7 @@ std::string_view hugging_face_type(const ModelConfig& c) {
   if (!c.hf_model_type.empty()) return c.hf_model_type;
   if (c.family == ModelFamily::mixtral && c.has_rope() && c.quick_geglu) return "gpt_oss";
   if (c.family == ModelFamily::mixtral && c.has_rope() && c.qk_layernorm_whole) return "olmoe";
-  if (c.setting_of_cpus() != nullptr && c.has_rope()) return "qwen3_next";
+  if (c.delta_setting() != nullptr && c.has_rope()) return "qwen3_next";
   if (c.family != ModelFamily::gpt || !c.has_rope()) return {};
   if (c.parallel_block)
     return c.window_size.empty() && c.no_rope_freq.empty() ? "cohere" : "cohere2";

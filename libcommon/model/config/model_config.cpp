@@ -128,7 +128,7 @@ void check_norms(const ModelConfig& c, std::int64_t ranks) {
 
 // Where a layer has the gated delta rule, or attention a gate.
 void check_delta(const ModelConfig& c) {
-  const char* const flag = c.setting_of_cpus();
+  const char* const flag = c.delta_setting();
   if (flag == nullptr) return;
   if (c.family != ModelFamily::gpt && c.family != ModelFamily::mixtral)
     fail(Exit::bad_config, flag, ": of a GPT, with or without experts");

@@ -140,12 +140,15 @@ struct ModelConfig : Sizes,
   }
   // Whether it is an InternViT by itself, and not a LLaVA that has one.
   bool is_internvit_tower() const { return family == ModelFamily::vit && is_internvit(); }
-  // What GPUs have no kernels for, as an option says it; null: nothing.
-  const char* setting_of_cpus() const {
+  // What it has of a Qwen3-Next's layers, as an option says it; null: nothing.
+  const char* delta_setting() const {
     return may_have_linear_layers() ? "--experimental-attention-variant gated_delta_net"
            : attention_output_gate  ? "--attention-output-gate"
-           : has_alibi()            ? "--position-embedding-type alibi"
                                     : nullptr;
+  }
+  // What GPUs have no kernels for, likewise.
+  const char* setting_of_cpus() const {
+    return has_alibi() ? "--position-embedding-type alibi" : delta_setting();
   }
   bool has_proj_bias() const { return add_bias_linear && attention_bias; }
   bool has_qkv_bias() const {

@@ -72,7 +72,7 @@ void visit_delta_settings(Config& c, const Visit& visit) {
   constexpr Effect kModel = Effect::model;
   const auto of_gpts = [](Setting setting) { return with_experts(later(std::move(setting))); };
   visit(c.attention_output_gate,
-        of_gpts({"--attention-output-gate", layers, kModel,
+        of_gpts({"--attention-output-gate", rules, kModel,
                  "what attention makes is multiplied by sigmoids that its first matrix makes, too; "
                  "on CPUs"}));
   visit(c.experimental_attention_variant,

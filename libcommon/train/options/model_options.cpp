@@ -138,11 +138,11 @@ void ModelOptions::check_legacy() const {
     fail(Exit::usage,
          "--use-legacy-models: not of a T5, whose two models in Megatron-LM were not compared");
   const bool has_family = model.family == ModelFamily::gpt || model.family == ModelFamily::bert;
-  const char* const of_cpus = model.setting_of_cpus();
+  const char* const later = model.setting_of_cpus();
   for (const auto& [differs, what] :
        {std::pair{!has_family, "experts, other layers or images"},
         std::pair{model.multi_latent_attention, "--multi-latent-attention"},
-        std::pair{of_cpus != nullptr, of_cpus}, std::pair{model.qk_layernorm, "--qk-layernorm"},
+        std::pair{later != nullptr, later}, std::pair{model.qk_layernorm, "--qk-layernorm"},
         std::pair{model.mtp_num_layers > 0, "--mtp-num-layers"},
         std::pair{!model.window_size.empty(), "--window-size"},
         std::pair{model.quick_geglu, "--quick-geglu"},

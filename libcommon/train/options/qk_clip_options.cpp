@@ -33,7 +33,7 @@ void QkClipOptions::check(const ModelConfig& model, int context_ranks, bool shar
          ": of a GPT, with or without experts, or of a hybrid with attention");
   if (model.has_adapters())
     fail(Exit::bad_config, flag, ": not with adapters, which leave weights as they are");
-  if (const char* const other = model.setting_of_cpus())
+  if (const char* const other = model.delta_setting())
     fail(Exit::bad_config, flag, ": not with ", other);
   if (context_ranks > 1) fail(Exit::bad_config, flag, ": not with --context-parallel-size");
   if (!clips) return;
