@@ -131,8 +131,7 @@ void Experts::choose(Step& s, Tensor p, const Saved& v) const {
   choose_experts(v.expert, p, v.logits, keys, rules, s.stream);
 }
 
-// v.h = W_1 x + b_1 of each row's expert, and v.a = act of that, where p does not multiply it in
-// the same pass.
+// v.h = W_1 x + b_1 of each row's expert, and, where swiglu comes in the same pass, v.a.
 void Experts::multiply_first(Step& s, const Saved& v) const {
   std::vector<Matmul> products;
   for_each(v.arrived, [&](const Expert& expert, std::int64_t begin, std::int64_t end,
@@ -145,16 +144,21 @@ void Experts::multiply_first(Step& s, const Saved& v) const {
                                                    .rows_alone = s.rows_alone(),
                                                    .group = group});
     put_weight(s, problem, *expert.fc1);
-    if (!has_biases() || !is_swiglu()) return;
+    if (!fuses_swiglu()) return;
     problem.at = std::exchange(problem.out, v.a.rows(begin, end));
     problem.then = Matmul::Then::swiglu;
   });
   grouped_matmul(products, s.stream);
   for (const Expert& expert : experts_) s.done(*expert.fc1);
+}
+
+void Experts::activate(Step& s, const Saved& v) const {
+  if (weighs_gates()) return weighted_swiglu_forward(v.weighed, v.h, v.weight, s.stream);
   if (options_.clamped)
     clamped_forward(v.a, v.h, *options_.clamped, s.stream);
-  else if (!is_swiglu())
+  else if (!fuses_swiglu())
     activation_forward(v.a, v.h, options_.activation, s.stream);
+  if (!has_biases()) scale_rows(v.weighed, v.a, v.weight, s.stream);
 }
 
 // out = W_2 x + b_2 of each row's expert.
@@ -277,17 +281,15 @@ void Experts::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Sa
   v.x = s.kept(saved, {room, width()}).rows(0, rows);
   v.weight = s.kept_sums(saved, {room}).rows(0, rows);
   v.h = s.kept(saved, {room, made()}).rows(0, rows);
-  if (!weighs_gates()) v.a = s.kept(saved, {room, ffn()}).rows(0, rows);
-  v.weighed = s.kept(saved, {room, has_biases() ? width() : ffn()}).rows(0, rows);
+  Saved* const made = options_.recompute_activation ? nullptr : saved;
+  if (!weighs_gates()) v.a = s.kept(made, {room, ffn()}).rows(0, rows);
+  v.weighed = has_biases() ? s.kept(saved, {room, width()}).rows(0, rows)
+                           : s.kept(made, {room, ffn()}).rows(0, rows);
   dispatch_.there(s, v.x, read(s, x), v.arrived);
   dispatch_.numbers_there(s, v.weight, p, v.arrived);
   multiply_first(s, v);
-  if (has_biases())
-    multiply_second(s, v.weighed, v.a, v);
-  else if (weighs_gates())
-    weighted_swiglu_forward(v.weighed, v.h, v.weight, s.stream);
-  else
-    scale_rows(v.weighed, v.a, v.weight, s.stream);
+  activate(s, v);
+  if (has_biases()) multiply_second(s, v.weighed, v.a, v);
   const bool wanted = static_cast<bool>(y);
   Tensor sum;
   if (wanted || options_.latents) sum = add_up(s, v, saved, wanted);
@@ -306,8 +308,20 @@ void Experts::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Sa
               s.dropout(options_.hidden_dropout, options_.layer, Purpose::hidden_dropout2));
 }
 
-void Experts::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const Saved& v) const {
+Experts::Saved Experts::made_again(Step& s, const Saved& saved) const {
+  Saved v = saved;
+  const Shape shape{v.arrived.room, ffn()};
+  const auto rows = [&](const Tensor& all) { return all.rows(0, v.arrived.rows()); };
+  if (!weighs_gates()) v.a = rows(has_biases() ? s.gradient(shape) : s.scratch(shape));
+  if (!has_biases()) v.weighed = rows(s.gradient(shape));
+  activate(s, v);
+  return v;
+}
+
+void Experts::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x,
+                       const Saved& saved) const {
   const ArenaScope scope(s.layer);
+  const Saved v = options_.recompute_activation ? made_again(s, saved) : saved;
   if (!v.arrived.on_device()) s.stream.note_host_read();
   const ConstTensor d_sum = dropped_gradient(
       s, dy, s.dropout(options_.hidden_dropout, options_.layer, Purpose::hidden_dropout2));

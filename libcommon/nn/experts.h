@@ -56,6 +56,7 @@ class Experts {
     double jitter = 0;  // by how much, at most, training varies what the router reads
     Activation activation = Activation::swiglu;
     std::optional<ClampedGate> clamped = {};   // instead of that
+    bool recompute_activation = false;         // the backward makes v.a and v.weighed again
     std::vector<BalanceLoss> balances = {{}};  // losses of its router's choices
     double z = 0;                              // what that of its logits weighs
   };
@@ -83,9 +84,17 @@ class Experts {
  private:
   bool has_biases() const { return experts_[0].fc2_bias != nullptr; }
   bool is_swiglu() const { return !options_.clamped && options_.activation == Activation::swiglu; }
+  // Whether SwiGLU comes with the first product; it might round otherwise than by itself.
+  bool fuses_swiglu() const {
+    return is_swiglu() && has_biases() && !options_.recompute_activation;
+  }
   // Whether p multiplies what SwiGLU makes, in one pass over memory.
   bool weighs_gates() const { return is_swiglu() && !has_biases(); }
   void multiply_first(Step& s, const Saved& v) const;
+  // v.weighed = p act(v.h), and v.a, where p does not multiply the activation in the same pass: of
+  // experts without biases; of others v.a alone.
+  void activate(Step& s, const Saved& v) const;
+  Saved made_again(Step& s, const Saved& saved) const;  // with them
   // What experts read of x, and what they make of it for this rank's rows: with latents empty
   // where it is not wanted.
   ConstTensor read(Step& s, ConstTensor x) const;

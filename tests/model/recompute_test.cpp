@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "nn/mlp.h"
 #include "tests/model/support.h"
 
 namespace mt {
@@ -97,6 +98,27 @@ TEST_P(RecomputedGpt, HasTheSameBits) {
         made_again.forward_and_backward();  // nothing is left of the first time
         EXPECT_SAME_BITS(gradients_of(made_again.table()), gradients_of(kept.table()));
       }
+}
+
+// What the activations of experts make, with biases and without.
+TEST(RecomputedExperts, HaveTheSameBits) {
+  ModelConfig biased_swiglu = tiny_biased_experts();
+  biased_swiglu.swiglu = true;
+  biased_swiglu.complete();
+  for (ModelConfig config : {with_dropout(tiny_mixtral()), tiny_gelu_experts(),
+                             tiny_biased_experts(), tiny_gpt_oss(), biased_swiglu})
+    for (const bool deferring : {false, true}) {
+      SCOPED_TRACE(concat(config.activation() == Activation::swiglu, config.add_bias_linear));
+      ModelBench kept(config, DType::f32);
+      config.recompute = selective({"moe_act"});
+      config.complete();
+      ModelBench made_again(config, DType::f32, deferring);
+      kept.forward_and_backward();
+      made_again.forward_and_backward();
+      EXPECT_SAME_BITS(made_again.loss().view(), kept.loss().view());
+      EXPECT_SAME_BITS(gradients_of(made_again.table()), gradients_of(kept.table()));
+      config.recompute = {};
+    }
 }
 
 }  // namespace

@@ -39,6 +39,7 @@ kind() {  # NAME OPTION…
 
 llama=(--position-embedding-type rope --normalization RMSNorm --swiglu --disable-bias-linear
        --untie-embeddings-and-output-weights --ffn-hidden-size 256)
+again=(--recompute-granularity selective --recompute-modules moe_act)
 groups=(--group-query-attention --num-query-groups 2)
 latent=(--multi-latent-attention --q-lora-rank 48 --kv-lora-rank 32 --qk-head-dim 32 --qk-pos-emb-head-dim 16 --v-head-dim 32)
 experts=(--num-experts 6 --moe-router-topk 2 --moe-router-load-balancing-type aux_loss --moe-aux-loss-coeff 1e-2)
@@ -57,9 +58,9 @@ kind latents "${llama[@]}" "${latent[@]}"
 kind 'further tokens' "${llama[@]}" --mtp-num-layers 2 --mtp-loss-scaling-factor 0.3
 kind experts "${llama[@]}" "${experts[@]}"
 kind 'experts, routers in fp32' "${llama[@]}" "${experts[@]}" --moe-router-dtype fp32 --moe-z-loss-coeff 1e-3
-kind 'experts, routers in fp64' "${llama[@]}" "${experts[@]}" --moe-router-dtype fp64 --moe-z-loss-coeff 1e-3
+kind 'experts, routers in fp64' "${llama[@]}" "${experts[@]}" --moe-router-dtype fp64 --moe-z-loss-coeff 1e-3 "${again[@]}"
 kind 'experts of GeLU' "${llama[@]/--swiglu/--no-bias-gelu-fusion}" "${experts[@]}" --moe-shared-expert-intermediate-size 64
-kind 'experts of squared ReLU' "${llama[@]/--swiglu/--squared-relu}" "${experts[@]}" --moe-layer-freq 2
+kind 'experts of squared ReLU' "${llama[@]/--swiglu/--squared-relu}" "${experts[@]}" --moe-layer-freq 2 "${again[@]}"
 kind 'experts with biases, routers in fp32' "${experts[@]}" --moe-router-dtype fp32
 kind clamped "${llama[@]/--swiglu/--quick-geglu}" "${experts[@]}" --glu-linear-offset 1 --activation-func-clamp-value 0.5
 kind 'latents, sigmoid experts' "${llama[@]}" "${latent[@]}" "${sigmoid[@]}" --moe-layer-freq '[0,1,1,1]'

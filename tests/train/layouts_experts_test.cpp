@@ -36,7 +36,7 @@ const std::vector<ExpertKind> kExpertKinds{
 
 std::vector<TrainedLayout> expert_layouts() {
   std::vector<TrainedLayout> all;
-  const std::vector<std::string> again{"", "full", "core_attn", "layernorm"};
+  const std::vector<std::string> again{"", "full", "core_attn", "layernorm", "moe_act"};
   std::size_t turn = 0;  // which recomputation is next
   for (const char* dispatcher : {"allgather", "alltoall"})
     for (const ExpertKind& kind : kExpertKinds) {

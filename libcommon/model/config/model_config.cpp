@@ -457,6 +457,8 @@ void ModelConfig::complete(int tensor_ranks) {
          "--add-output-bias: not with --logit-scale and --final-logit-softcapping");
   if (recompute.part("mla_up_proj") && !multi_latent_attention)
     fail(Exit::bad_config, "--recompute-modules mla_up_proj: needs --multi-latent-attention");
+  if (recompute.part("moe_act") && !has_experts())
+    fail(Exit::bad_config, "--recompute-modules moe_act: needs --num-experts");
   bool Setting::*const but = family == ModelFamily::mixtral ? &Setting::with_experts
                              : family == ModelFamily::mamba ? &Setting::with_mamba
                              : is_internvit_tower()         ? &Setting::with_towers

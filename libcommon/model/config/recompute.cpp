@@ -18,9 +18,11 @@ void RecomputeOptions::add_to(CommandLine& cl) {
             "of full: uniform (runs of --recompute-num-layers blocks) or block (the first of them)",
             one_of({"uniform", "block"}));
   cl.option("--recompute-num-layers", &num_layers, "N", "see --recompute-method", at_least(1));
-  cl.option("--recompute-modules", &modules, "PART",
-            "of selective: core_attn, mlp, layernorm, mla_up_proj; default core_attn",
-            one_of({"core_attn", "mlp", "layernorm", "mla_up_proj"}));
+  cl.option(
+      "--recompute-modules", &modules, "PART",
+      "of selective: core_attn, mlp, layernorm, mla_up_proj, moe_act (what experts' activations "
+      "make); default core_attn",
+      one_of({"core_attn", "mlp", "layernorm", "mla_up_proj", "moe_act"}));
 }
 
 void RecomputeOptions::complete(std::int64_t layers) {

@@ -3,7 +3,8 @@
 //   full       blocks: of each run of them only the input is kept.  uniform: all blocks in runs of
 //              N; block: the first N blocks of a stage, one by one.
 //   selective  parts of every block: core_attn (what the queries attend to), mlp (what its
-//              activation reads and makes), layernorm (the two norms' outputs).
+//              activation reads and makes), layernorm (the two norms' outputs), moe_act (what
+//              experts' activations make).
 // A recomputation runs the forward's own code on the same numbers, so the gradients are the same
 // bit for bit.
 #pragma once

@@ -200,6 +200,7 @@ static Branch make_experts(const LayerRows& layer) {
                .clamped = c.quick_geglu ? std::optional(ClampedGate{c.activation_func_clamp_value,
                                                                     c.glu_linear_offset})
                                         : std::nullopt,
+               .recompute_activation = c.recompute.part("moe_act"),
                .balances = balance_losses(c),
                .z = c.moe_z_loss_coeff}),
       c.recompute.part("layernorm"), layer.make_behind("mlp", Purpose::hidden_dropout2));
