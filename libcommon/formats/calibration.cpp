@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/threads.h"
+#include "tensor/device.h"
+
 namespace mt {
 
 bool is_of_layer(const Param& row, std::string_view param) {
@@ -14,25 +17,35 @@ Calibration::Calibration(std::string path, std::int64_t sequences, bool keeps)
       kept_of_sequence_((LayerInputs::kMostKept + sequences - 1) / sequences),
       keeps_(keeps) {}
 
-void Calibration::look(const Param& module, const char* what, ConstTensor tensor, Stream&) {
+void Calibration::look(const Param& module, const char* what, ConstTensor tensor, Stream& stream) {
   if (tensor.device() == Device::meta || what != std::string_view("input") ||
       !is_of_layer(module, "weight"))
     return;
   constexpr std::int64_t kMost = LayerInputs::kMostKept;
   LayerInputs& in = inputs_[module.name()];
   const std::int64_t tokens = tensor.shape()[0], channels = tensor.shape()[1];
-  const auto* const x = tensor.as<float>();
+  std::vector<float> copied;  // of a GPU's
+  if (tensor.device() == Device::cuda) {
+    copied.resize(static_cast<std::size_t>(tokens * channels));
+    device::copy(copied.data(), tensor.data(), tensor.bytes(), stream.handle());
+    stream.synchronize();
+  }
+  const float* const x = copied.empty() ? tensor.as<float>() : copied.data();
   in.sums.resize(static_cast<std::size_t>(channels));
   in.squares.resize(static_cast<std::size_t>(channels));
   in.largest.resize(static_cast<std::size_t>(channels));
-  for (std::int64_t t = 0; t < tokens; ++t)
-    for (std::int64_t c = 0; c < channels; ++c) {
-      const auto at = static_cast<std::size_t>(c);
-      const float magnitude = std::fabs(x[t * channels + c]);
-      in.sums[at] += magnitude;
-      in.squares[at] += static_cast<double>(magnitude) * magnitude;
-      in.largest[at] = std::max(in.largest[at], magnitude);
-    }
+  constexpr std::int64_t kTogether = 64;  // channels
+  parallel_for((channels + kTogether - 1) / kTogether, [&](std::int64_t part) {
+    const std::int64_t first = part * kTogether, end = std::min(first + kTogether, channels);
+    for (std::int64_t t = 0; t < tokens; ++t)
+      for (std::int64_t c = first; c < end; ++c) {
+        const auto at = static_cast<std::size_t>(c);
+        const float magnitude = std::fabs(x[t * channels + c]);
+        in.sums[at] += magnitude;
+        in.squares[at] += static_cast<double>(magnitude) * magnitude;
+        in.largest[at] = std::max(in.largest[at], magnitude);
+      }
+  });
   if (!std::ranges::all_of(in.sums, [](double sum) { return std::isfinite(sum); }))
     fail(Exit::bad_data, path_, ": ", module.name(),
          ": what it reads of the text is not finite, and has no scales");
@@ -63,7 +76,7 @@ Calibration calibrate(const ModelSource& source, const TextOptions& options, boo
   log.note(concat(options.text, ": scales are found by ", text.count, " sequences of ", text.length,
                   " tokens"));
   Calibration calibration(source.path(), text.count, keeps);
-  TextReader reader(source, &calibration);
+  TextReader reader(source, options, &calibration);
   for (std::int64_t i = 0; i < text.count; ++i) reader.read(text.at(i), 1);
   return calibration;
 }

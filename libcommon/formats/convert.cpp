@@ -209,7 +209,7 @@ static QuantizationCost cost_of(const ConvertPlan& plan, const std::string& fold
   const auto written = open_written(plan, folder);
   QuantizationCost cost;
   Workers(worker_threads(options.threads)).run([&] {
-    cost = quantization_cost(*plan.source, *written, text, log);
+    cost = quantization_cost(*plan.source, *written, text, options.calibration, log);
   });
   return cost;
 }
@@ -231,6 +231,7 @@ ConvertReport convert_checkpoint(const ConvertOptions& options, const Log& log,
   ConvertPlan plan(options);
   check_output(options, plan.target);
   for (const std::string& note : plan.source->notes()) log.note(note);
+  options.compute.warn(log);
   warn_of_damaged(*plan.source, log);
   note_what_stays(options, plan.target, log);
   ConvertReport report{.from = plan.source->format(),

@@ -18,6 +18,7 @@
 #include "formats/text_reader.h"
 #include "model/config/mamba_config.h"
 #include "model/pipeline_options.h"
+#include "tensor/device_options.h"
 
 namespace mt {
 
@@ -42,8 +43,9 @@ struct ConvertOptions {
   std::string quantize;  // a WeightFormat of the linear layers' matrices; empty: as the others
   std::string quantize_layout = "compressed-tensors";  // or modelopt
   TextOptions calibration = {};
-  std::string imatrix;    // a file: an ImportanceMatrix of a GGUF file's blocks
-  std::string cost_text;  // a file, of which pieces as of the calibration's are read
+  std::string imatrix;         // a file: an ImportanceMatrix of a GGUF file's blocks
+  std::string cost_text;       // a file, of which pieces as of the calibration's are read
+  DeviceOptions compute = {};  // of those texts
   bool bf16 = false, fp16 = false;
   std::int64_t shard_megabytes = 5000;
   bool no_common_file = false, with_optimizer = false, verify = false, force = false, mock = false;

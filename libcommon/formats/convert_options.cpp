@@ -5,6 +5,7 @@
 #include "formats/gguf/gguf_mixture.h"
 #include "formats/hugging_face/weight_scheme.h"
 #include "model/config/mtp_config.h"
+#include "tensor/device.h"
 
 namespace mt {
 
@@ -199,6 +200,11 @@ void ConvertOptions::add_to(CommandLine& cl) {
           "read OUTPUT back and compare every element, before it has its name");
   cl.flag("--force", &force, "replace the files of a model in OUTPUT; others stay");
   cl.option("--threads,-j", &threads, "N", "worker threads; 0: one a core", at_least(0));
+  cl.gpu_version(device::version);
+  cl.option("--device", &compute.device_name, "NAME",
+            "what reads the texts of --calib and --cost-text, in fp32: cpu, cuda, or auto: cuda "
+            "where there is a GPU that serves, with room for the model",
+            one_of({"auto", "cpu", "cuda"}));
   imply(cl, "INPUT's names are recognised, whatever computed the model",
         {{"--loader-transformer-impl", each({"transformer_engine", "local"})},
          {"--megatron-path", any(kText)}});
@@ -214,6 +220,7 @@ void ConvertOptions::add_to(CommandLine& cl) {
     const bool text = !calibration.text.empty() || !cost_text.empty();
     check("--calib-size", "--calib and --cost-text", text);
     check("--calib-seq", "--calib and --cost-text", text);
+    check("--device", "--calib and --cost-text", text);
   });
 }
 
@@ -392,6 +399,9 @@ void ConvertOptions::complete() {
   if (gguf_mixture(dtype) != nullptr && saver != "gguf")
     fail(Exit::usage, "--dtype ", dtype, ": is a type of GGUF files; see --saver");
   source.with_optimizer = with_optimizer;
+  calibration.device_was_given = compute.device_name != "auto";
+  if (!calibration.text.empty() || !cost_text.empty()) compute.complete(true);
+  calibration.device = compute.device();
 }
 
 }  // namespace mt

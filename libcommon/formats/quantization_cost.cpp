@@ -86,13 +86,14 @@ TextSequences read_cost_text(const ModelSource& before, const TextOptions& optio
 }
 
 QuantizationCost quantization_cost(const ModelSource& before, const ModelSource& after,
-                                   const TextSequences& text, const Log& log) {
+                                   const TextSequences& text, const TextOptions& options,
+                                   const Log& log) {
   log.note(concat("--cost-text: ", text.count, " sequences of ", text.length,
                   " tokens are read with the weights as they were and as they are"));
   const auto vocabulary = static_cast<std::size_t>(before.config().vocab_size);
   const std::int64_t guessed = text.length - 1;
   Calibration calibration(before.path(), text.count, true);
-  TextReader first(before, &calibration), second(after);
+  TextReader first(before, options, &calibration, 2), second(after, options);
   Said all;
   for (std::int64_t i = 0; i < text.count; ++i) {
     const auto ids = text.at(i);

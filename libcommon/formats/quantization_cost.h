@@ -33,7 +33,9 @@ struct QuantizationCost {
 // GPT, and for sequences of one token.
 TextSequences read_cost_text(const ModelSource& before, const TextOptions& options);
 
+// Both models are read where the options say.
 QuantizationCost quantization_cost(const ModelSource& before, const ModelSource& after,
-                                   const TextSequences& text, const Log& log);
+                                   const TextSequences& text, const TextOptions& options,
+                                   const Log& log);
 
 }  // namespace mt

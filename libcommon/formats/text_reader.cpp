@@ -8,6 +8,8 @@
 #include "formats/finite_weights.h"
 #include "model/config/model_config.h"
 #include "model/model_table.h"
+#include "tensor/device.h"
+#include "tensor/host_copy.h"
 #include "text/put_in_front.h"
 
 namespace mt {
@@ -74,14 +76,29 @@ TextSequences read_sequences(const ModelSource& source, const TextOptions& optio
   return sequences;
 }
 
-TextReader::TextReader(const ModelSource& source, Probe* probe)
+// Where so many readers of such a model, with what they make of a text meanwhile, are to be.
+static Device device_for(const TextOptions& options, const ParamTable& table, int models) {
+  if (options.device == Device::cpu || options.device_was_given) return options.device;
+  std::uint64_t numbers = 0;
+  for (const Param& row : table.rows()) numbers += static_cast<std::uint64_t>(row.shape.numel());
+  constexpr std::uint64_t kMade = std::uint64_t{2} << 30;
+  const std::uint64_t bytes = numbers * size_of(DType::f32) + kMade;
+  return bytes * static_cast<std::uint64_t>(models) <= device::free_memory() ? Device::cuda
+                                                                             : Device::cpu;
+}
+
+TextReader::TextReader(const ModelSource& source, const TextOptions& options, Probe* probe,
+                       int models)
     : vocab_size_(source.config().vocab_size),
       model_(make_model(source.config(), {{.end = source.config().all_layers()}})),
+      stream_(device_for(options, model_->table(), models)),
       pass_(*model_, stream_, vocab_size_) {
-  model_->table().allocate(Device::cpu, DType::f32, false);
+  model_->table().allocate(stream_.device(), DType::f32, false);
   for (const Param& row : model_->table().rows()) {
-    source.read(row, "", row.value);
-    check_finite(source.path(), row, row.value);
+    const HostCopy here = HostCopy::for_writing(row.value);
+    source.read(row, "", here.tensor());
+    check_finite(source.path(), row, here.tensor());
+    here.upload();
   }
   if (probe != nullptr) pass_.show_to(*probe);
 }

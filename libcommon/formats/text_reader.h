@@ -28,6 +28,8 @@ struct TextSequences {
 struct TextOptions {
   std::string text;                           // a file
   std::int64_t size = 512, seq_length = 512;  // sequences at most, and tokens of each
+  Device device = Device::cpu;
+  bool device_was_given = false;  // else a GPU without room for the model is left aside
 };
 
 // `flag` stands in errors.  Exit::bad_config for a model without a tokenizer; Exit::bad_data for a
@@ -37,8 +39,10 @@ TextSequences read_sequences(const ModelSource& source, const TextOptions& optio
 
 class TextReader {
  public:
-  // Exit::bad_data for a model whose weights are not finite.
-  explicit TextReader(const ModelSource& source, Probe* probe = nullptr);
+  // `models` such readers are to lie in memory together.  Exit::bad_data for a model whose weights
+  // are not finite.
+  TextReader(const ModelSource& source, const TextOptions& options, Probe* probe = nullptr,
+             int models = 1);
 
   const ParamTable& table() const { return model_->table(); }
   // The logits of what follows each of the last `rows` tokens, [rows, vocab_size], until the next
@@ -48,7 +52,7 @@ class TextReader {
  private:
   std::int64_t vocab_size_;
   std::unique_ptr<Model> model_;
-  Stream stream_{Device::cpu};
+  Stream stream_;
   Pass pass_;
   PassSize reserved_ = {.length = 0};
 };

@@ -1,6 +1,7 @@
 // Weights that become eight bits and fewer.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 
@@ -10,7 +11,9 @@
 #include "formats/hugging_face/quantization.h"
 #include "formats/hugging_face/weight_quantizer.h"
 #include "formats/smoothing.h"
+#include "model/model_table.h"
 #include "model/pass.h"
+#include "tensor/device.h"
 #include "tests/formats/convert_support.h"
 
 namespace mt {
@@ -320,6 +323,39 @@ struct Smoothed : Convert {
   std::optional<Calibration> calibration_;
 };
 
+TEST_F(Smoothed, AGpuReadsATextAsTheCpu) {
+  if (device::count() == 0) GTEST_SKIP() << "no GPU";
+  take("llama", 4);
+  const TextOptions here{.text = scratch_.path("text"), .size = 2, .seq_length = 16};
+  TextOptions there = here;
+  there.device = Device::cuda;
+  there.device_was_given = true;
+  const Calibration of_gpu = calibrate(*source_, there, true, Log{});
+  int layers = 0;
+  for (const Param& row : model_rows(source_->config()).rows()) {
+    const LayerInputs* const expected = calibration_->find(row);
+    ASSERT_EQ(expected == nullptr, of_gpu.find(row) == nullptr) << row.name();
+    if (expected == nullptr) continue;
+    const LayerInputs& found = of_gpu.of(row);
+    EXPECT_EQ(found.tokens, expected->tokens);
+    EXPECT_EQ(found.kept, expected->kept);
+    for (std::size_t c = 0; c < found.sums.size(); ++c) {
+      EXPECT_NEAR(found.sums[c], expected->sums[c], 1e-4 * expected->sums[c]) << row.name();
+      EXPECT_NEAR(found.largest[c], expected->largest[c], 1e-4F * expected->largest[c]);
+    }
+    const float most = std::ranges::max(expected->largest);
+    for (std::size_t i = 0; i < found.some.size(); ++i)
+      ASSERT_NEAR(found.some[i], expected->some[i], 1e-5F * most) << row.name();
+    ++layers;
+  }
+  EXPECT_EQ(layers, 4);
+  const TextSequences text = read_cost_text(*source_, here);
+  const QuantizationCost cost = quantization_cost(*source_, *source_, text, there, Log{});
+  EXPECT_EQ(cost.divergence, 0);
+  EXPECT_NEAR(cost.perplexity, quantization_cost(*source_, *source_, text, here, Log{}).perplexity,
+              1e-4 * cost.perplexity);
+}
+
 TEST_F(Smoothed, ScalesOfColumnsChangeNothingThatIsComputed) {
   for (const auto& [name, groups, scaled] :
        // A Llama's four matrices and two norms; without the norm that attention and the MLP share,
@@ -406,8 +442,8 @@ TEST_F(Convert, WhatOtherWeightsCostIsToldOfEachLayer) {
   const auto source = open_model(folder, {.mock = 1}), other = open_model(folder, {.mock = 2});
   const TextOptions options{.text = scratch_.path("text"), .size = 2, .seq_length = 16};
   const TextSequences text_of = read_cost_text(*source, options);
-  const QuantizationCost none = quantization_cost(*source, *source, text_of, Log{}),
-                         all = quantization_cost(*source, *other, text_of, Log{});
+  const QuantizationCost none = quantization_cost(*source, *source, text_of, options, Log{}),
+                         all = quantization_cost(*source, *other, text_of, options, Log{});
   for (const QuantizationCost& cost : {none, all}) {
     EXPECT_EQ(cost.tokens, 2 * 7);  // of 8 positions
     EXPECT_EQ(cost.perplexity_before, none.perplexity);
