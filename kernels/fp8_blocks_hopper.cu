@@ -25,25 +25,33 @@ constexpr int kRows = 128;        // of a tile
 constexpr int kPair = 2;          // blocks of a cluster
 constexpr int kLine = kFp8Block;  // bytes
 constexpr int kGroups = 2, kMultiply = kGroups * kWarpGroup, kThreads = kMultiply + kWarpGroup;
+constexpr int kGroupRows = kRows / kGroups;
+constexpr int kSlab = kGroupRows * kLine;  // bytes of sums that the copy engine takes at once
 // Pairs of tiles one below another that are taken before those beside them, so that few operands
 // are read at a time.
 constexpr int kBand = 8;
 
-// A stage has codes.  Inverses have a place more than there are stages, as they are read after the
-// codes have been multiplied, when the stage is free.  Sums go out by way of rows that are eight
-// numbers longer, so that the eight rows that a warp writes at once lie in different banks.
-template <int kColumns_, class C>
+// A stage has codes.  Inverses of squares are read before these are multiplied; of others there is
+// a place more than there are stages, as those of columns are read when the stage is free.  Sums
+// that are rounded go out by way of slabs, kSlab bytes of columns of a group's rows, swizzled; f32
+// by way of rows that are eight numbers longer, so that the eight rows that a warp writes at once
+// lie in different banks.
+template <int kColumns_, bool kSquares_, class C>
 struct Tile {
+  static constexpr bool kSquares = kSquares_, kRounds = std::is_same_v<C, bf16>;
   static constexpr int kColumns = kColumns_, kParts = kColumns > 192 ? 2 : 1,
                        kPart = kColumns / kParts;  // columns that are multiplied at once
   static constexpr int kABytes = kRows * kLine, kStageBytes = kABytes + kColumns * kLine;
   static constexpr int kInverses = kRows + kColumns;
+  static constexpr int kSlabColumns = kLine / static_cast<int>(sizeof(bf16)),
+                       kSlabs = kColumns / kSlabColumns;
   static constexpr int kOutRow = kPart + 8,
-                       kOutBytes = kRows * kOutRow * static_cast<int>(sizeof(C));
+                       kOutBytes = kRounds ? kGroups * kSlabs * kSlab
+                                           : kRows * kOutRow * static_cast<int>(sizeof(C));
   static constexpr int kStages =
       (static_cast<int>(kSharedBytes<Code::hopper>) - kOutBytes - kInverses * 4) /
       (kStageBytes + kInverses * 4 + 2 * static_cast<int>(sizeof(Barrier)));
-  static constexpr int kPlaces = kStages + 1;  // of inverses
+  static constexpr int kPlaces = kSquares ? kStages : kStages + 1;  // of inverses
   static constexpr int kBytes = kStages * kStageBytes + kOutBytes + kPlaces * kInverses * 4 +
                                 2 * kStages * static_cast<int>(sizeof(Barrier));
   static_assert(kStages > 2 && kBytes <= static_cast<int>(kSharedBytes<Code::hopper>));
@@ -58,7 +66,7 @@ struct Arguments {
   bool accumulate = false;
 };
 struct Maps {
-  CUtensorMap a, b;
+  CUtensorMap a, b, c;  // c where sums are rounded
 };
 
 template <class T>
@@ -118,7 +126,8 @@ __device__ void produce(const Memory<T>& memory, const Maps& maps, const Argumen
   for (Tiles<T::kColumns, C> tiles(p); tiles.next(row, column);) {
     const int of_a = max(0, min(kRows, p.m - row)) * 4, of_b = min(T::kColumns, p.n - column) * 4;
     for (int block = 0; block * kLine < p.k; ++block, ring.advance(), places.advance()) {
-      const int stage = ring.stage, place = places.stage, at = block * kLine / 2;
+      const int stage = ring.stage, place = T::kSquares ? stage : places.stage,
+                at = block * kLine / 2;
       Barrier& full = memory.full[stage];
       memory.free[stage].wait(ring.parity);
       full.arrive_and_expect(T::kStageBytes + of_a + of_b);
@@ -174,12 +183,41 @@ __device__ void promote(float (&sums)[kSums], int first, const float (&part)[kPa
   }
 }
 
-// The copy engine writes a warp's 16 rows of sums, a lane each, or adds them to what is there.
-template <class T, class C>
-__device__ void write(const Memory<T>& memory, const Arguments<C>& p,
+// The copy engine writes a group's rows of sums, rounded.
+template <class T>
+__device__ void write_slabs(const Memory<T>& memory, const CUtensorMap& map,
+                            const float (&sums)[T::kColumns / 2], int row, int column) {
+  const int group = static_cast<int>(threadIdx.x) / kWarpGroup,
+            thread = static_cast<int>(threadIdx.x) % kWarpGroup, warp = thread / 32,
+            lane = thread % 32, matrix = lane / 8;
+  unsigned char* const slabs = memory.out + group * (T::kSlabs * kSlab);
+  if (thread == 0) store_wait_read();
+  named_sync(2 + group, kWarpGroup);  // what was there has been read
+#pragma unroll
+  for (int slab = 0; slab < T::kSlabs; ++slab)
+#pragma unroll
+    for (int unit = 0; unit < kLine / 16; unit += 2) {
+      const float* const s = sums + slab * (T::kSlabColumns / 2) + unit * 4;
+      store_matrices(reinterpret_cast<bf16*>(slabs + slab * kSlab) +
+                         swizzled(warp * 16 + matrix % 2 * 8 + lane % 8, unit + matrix / 2),
+                     pack_pair<bf16>(s[0], s[1]), pack_pair<bf16>(s[2], s[3]),
+                     pack_pair<bf16>(s[4], s[5]), pack_pair<bf16>(s[6], s[7]));
+    }
+  fence_async_shared();
+  named_sync(2 + group, kWarpGroup);
+  if (thread > 0) return;
+  for (int slab = 0; slab < T::kSlabs; ++slab)
+    store_tile(map, slabs + slab * kSlab, column + slab * T::kSlabColumns, row + group * kGroupRows,
+               0, 0, 0);
+  store_commit();
+}
+
+// ... a warp's 16 rows in f32, a lane each, or adds them to what is there.
+template <class T>
+__device__ void write(const Memory<T>& memory, const Arguments<float>& p,
                       const float (&sums)[T::kColumns / 2], int row, int column) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  C* const out = reinterpret_cast<C*>(memory.out) + (threadIdx.x / 32) * (16 * T::kOutRow);
+  float* const out = reinterpret_cast<float*>(memory.out) + (threadIdx.x / 32) * (16 * T::kOutRow);
 #pragma unroll
   for (int part = 0; part < T::kParts; ++part, column += T::kPart) {
     store_wait_read();
@@ -189,42 +227,37 @@ __device__ void write(const Memory<T>& memory, const Arguments<C>& p,
       const float* const pair = sums + part * (T::kPart / 2) + i * 2;
       const float both[] = {pair[0], pair[1]};
       store(out + (lane / 4 + i % 2 * 8) * T::kOutRow + i / 2 * 8 + lane % 4 * 2,
-            Pack<C, 2>::of(both));
+            Pack<float, 2>::of(both));
     }
     fence_async_shared();
     __syncwarp();
-    const int bytes = min(T::kPart, p.n - column) * static_cast<int>(sizeof(C));
+    const int bytes = min(T::kPart, p.n - column) * static_cast<int>(sizeof(float));
     if (lane >= 16 || row + lane >= p.m || bytes <= 0) continue;
-    C *const to = p.c + std::int64_t{row + lane} * p.n + column, *const from =
-                                                                     out + lane * T::kOutRow;
-    if constexpr (std::is_same_v<C, float>)
-      p.accumulate ? add_floats(to, from, bytes) : store_bytes(to, from, bytes);
-    else
-      store_bytes(to, from, bytes);
+    float* const to = p.c + std::int64_t{row + lane} * p.n + column;
+    const float* const from = out + lane * T::kOutRow;
+    p.accumulate ? add_floats(to, from, bytes) : store_bytes(to, from, bytes);
     store_commit();
   }
 }
 
-template <bool kSquares, class T, class C>
-__device__ void multiply(const Memory<T>& memory, const Arguments<C>& p) {
+template <class T, class C>
+__device__ void multiply(const Memory<T>& memory, const CUtensorMap& map, const Arguments<C>& p) {
+  constexpr bool kSquares = T::kSquares;
   constexpr int kColumns = T::kColumns, kPart = T::kPart, kSquaresOfPart = kPart / 64;
   const int group = static_cast<int>(threadIdx.x) / kWarpGroup,
             warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   const int own = warp * 16 + lane / 4;  // the first of a thread's rows, of the tile
   // Operands are found of the first stage alone: shuffles for each stage would take as long as a
   // product of 16 columns.
-  const std::uint32_t first_a = operand(memory.a(0) + group * 64 * kLine),
+  const std::uint32_t first_a = operand(memory.a(0) + group * kGroupRows * kLine),
                       first_b = operand(memory.b(0));
   Ring<T::kStages> ring{.parity = 0};
   Ring<T::kPlaces> places{.parity = 0};
-  // The second group begins when the first has multiplied once.
-  bool is_awaited = group == 0;
-  if (!is_awaited) named_sync(1, kMultiply);
   int row, column;
   for (Tiles<kColumns, C> tiles(p); tiles.next(row, column);) {
     float sums[kColumns / 2] = {}, part[kPart / 2];
     for (int block = 0; block * kLine < p.k; ++block, ring.advance(), places.advance()) {
-      const int stage = ring.stage, place = places.stage;
+      const int stage = ring.stage, place = kSquares ? stage : places.stage;
       memory.full[stage].wait(ring.parity);
       const float of_rows[] = {memory.of_a(place)[own], memory.of_a(place)[own + 8]};
       const std::uint32_t a = first_a + stage * (T::kStageBytes >> 4);
@@ -244,18 +277,19 @@ __device__ void multiply(const Memory<T>& memory, const Arguments<C>& p) {
           of_squares[square] = kSquares ? of_columns[square * 64] : 0;
         wgmma_wait<0>();
         pin(part);
+        if (kSquares) __syncwarp();  // all lanes have read their inverses
         if (i + 1 == T::kParts && lane < kPair) arrive_at(in_block(memory.free + stage, lane));
-        if (is_awaited) named_arrive(1, kMultiply);
-        is_awaited = false;
         promote<kSquares, kPart>(sums, i * (kPart / 2), part, of_rows, of_columns, of_squares);
       }
     }
     if (p.bias) add_bias<kColumns>(p, sums, column);
     const int first = row + warp * 16;
-    if (std::is_same_v<C, bf16> && p.accumulate)  // rounded once
+    if constexpr (!T::kRounds)
+      write(memory, p, sums, first, column);
+    else if (p.accumulate)  // rounded once
       write_pairs<true>(p.c, sums, first, p.m, column, p.n);
     else
-      write(memory, p, sums, first, column);
+      write_slabs(memory, map, sums, row, column);
   }
   store_wait_read();
 }
@@ -264,7 +298,7 @@ template <int kColumns, bool kSquares, class C>
 __global__ void __cluster_dims__(kPair) __launch_bounds__(kThreads, 1)
     block_gemm_kernel(const __grid_constant__ Maps maps, const Arguments<C> p) {
   extern __shared__ __align__(1024) unsigned char bytes[];
-  using Sizes = Tile<kColumns, C>;
+  using Sizes = Tile<kColumns, kSquares, C>;
   const Memory<Sizes> memory(bytes);
   if (threadIdx.x == 0) {
     for (int stage = 0; stage < Sizes::kStages; ++stage) {
@@ -280,7 +314,7 @@ __global__ void __cluster_dims__(kPair) __launch_bounds__(kThreads, 1)
     if (threadIdx.x == kMultiply) produce<Sizes>(memory, maps, p);
   } else {
     take_registers<232>();
-    multiply<kSquares, Sizes>(memory, p);
+    multiply<Sizes>(memory, maps.c, p);
   }
   __syncwarp();
   cluster_arrive();  // the other block writes here until it has ended
@@ -296,6 +330,14 @@ CUtensorMap map_of(const std::uint8_t* codes, std::int64_t rows, std::int64_t k,
                    .box = {kLine / 2, box, 1, 1, 1}});
 }
 
+// ... and of rows of sums that are rounded, in slabs.
+CUtensorMap map_of_sums(const bf16* c, std::int64_t m, std::int64_t n) {
+  return tile_map({.data = c,
+                   .sizes = {n, m, 1, 1, 1},
+                   .strides = {n, n, n, n},
+                   .box = {kLine / static_cast<int>(sizeof(bf16)), kGroupRows, 1, 1, 1}});
+}
+
 std::int64_t pairs_of_tiles(std::int64_t m, std::int64_t n, int columns) {
   return ceil_div(m, std::int64_t{kPair * kRows}) * ceil_div(n, std::int64_t{columns});
 }
@@ -303,9 +345,10 @@ std::int64_t pairs_of_tiles(std::int64_t m, std::int64_t n, int columns) {
 template <int kColumns, bool kSquares, class C>
 void launch(const Fp8BlockGemm<C>& p, cudaStream_t stream) {
   const auto kernel = block_gemm_kernel<kColumns, kSquares, C>;
-  constexpr int kBytes = Tile<kColumns, C>::kBytes;
+  constexpr int kBytes = Tile<kColumns, kSquares, C>::kBytes;
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
-  const Maps maps{map_of(p.a, p.m, p.k, kRows), map_of(p.b, p.n, p.k, kColumns / kPair)};
+  Maps maps{map_of(p.a, p.m, p.k, kRows), map_of(p.b, p.n, p.k, kColumns / kPair), {}};
+  if constexpr (std::is_same_v<C, bf16>) maps.c = map_of_sums(p.c, p.m, p.n);
   const Arguments<C> arguments{.c = p.c,
                                .a_inverse = p.a_inverse,
                                .b_inverse = p.b_inverse,
