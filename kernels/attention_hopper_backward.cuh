@@ -12,20 +12,6 @@
 
 namespace mt::cuda {
 
-// Whether another block has called publish(turns, n) (kernels/hopper.cuh): then what its engine
-// wrote before is there.
-__device__ inline bool has_come(const int* turns, int n) {
-  int seen;
-  asm volatile("ld.relaxed.gpu.global.s32 %0, [%1];" : "=r"(seen) : "l"(turns) : "memory");
-  if (seen != n) return false;
-  asm volatile("fence.acq_rel.gpu;\nfence.proxy.async.global;" ::: "memory");
-  return true;
-}
-// Waits until what this thread's engine was told to write has been written, but for the last group.
-__device__ inline void store_wait_but_last() {
-  asm volatile("cp.async.bulk.wait_group 1;" ::: "memory");
-}
-
 // Scratch between the kernels.  Queries are in blocks of queries(head_dim), padded.
 struct BackwardWork {
   static constexpr int kTurns = 3;

@@ -22,7 +22,8 @@ struct Shared {
   static constexpr bool kCausal = kLastIsOwn, kCompletesDq = false, kBiased = false;
   static constexpr int kHeadDim = 192, kValues = 128, kQueries = BackwardWork::queries(kHeadDim),
                        kKeys = BackwardWork::keys(kHeadDim, kValues), kStages = 2;
-  static constexpr int kHeadsAtATime = kCausal ? 32 : 16, kAdders = kPieces, kMovingRegisters = 24,
+  // Four blocks of keys of each of 33 heads are as many as an H100 or H200 has multiprocessors.
+  static constexpr int kHeadsAtATime = kCausal ? 33 : 16, kAdders = kPieces, kMovingRegisters = 24,
                        kConsumingRegisters = 240;
   alignas(1024) bf16 k[kKeys * kHeadDim];
   alignas(1024) bf16 v[kKeys * kValues];
@@ -82,19 +83,12 @@ __device__ void load_tiles(Memory& shared, const BackwardArguments& a) {
   });
 }
 
-// Adds a piece of the steps' dQ to memory: one thread for each.  While a step's is on its way it
-// waits for the next; others hear of it then, or before it waits for others.
+// Adds a piece of the steps' dQ to memory: one thread for each, so that others hear of a step's
+// before the next one's comes.
 template <class Memory>
 __device__ void add_dq(Memory& shared, const BackwardArguments& a, int piece) {
   unsigned parities = 0;  // a bit for each consumer
   for_tiles(shared, a, [&](const QueryBlocks& t, int) {
-    int *written = nullptr, turn = 0;
-    const auto publish_last = [&](auto&& wait) {
-      if (written == nullptr) return;
-      wait();
-      publish(written, turn);
-      written = nullptr;
-    };
     for_steps(a, t, [&](int head, int m) {
       const int number = piece < 2 ? piece : m % 2;
       const std::int64_t block =
@@ -102,10 +96,7 @@ __device__ void add_dq(Memory& shared, const BackwardArguments& a, int piece) {
       int* const turns = a.work.turns + BackwardWork::kTurns * block + piece;
       float* const to = a.work.dq + (block * kPieces + piece) * kPiece;
       const int before = key_blocks_before<Memory>(a, t, m);
-      if (before > 0 && !has_come(turns, before)) {
-        publish_last(store_wait);
-        wait_for(turns, before);
-      }
+      if (before > 0) wait_for(turns, before);
       (piece < 2 ? shared.dq_full : shared.third_full)[number].wait(parities >> number & 1);
       parities ^= 1u << number;
       if (before > 0)
@@ -115,11 +106,9 @@ __device__ void add_dq(Memory& shared, const BackwardArguments& a, int piece) {
       store_commit();
       store_wait_read();
       shared.dq_empty[number].arrive();
-      publish_last(store_wait_but_last);
-      written = turns;
-      turn = before + 1;
+      store_wait();
+      publish(turns, before + 1);
     });
-    publish_last(store_wait);
   });
 }
 
