@@ -17,12 +17,14 @@
 #include "search/index_file.h"
 #include "search/placed_index.h"
 #include "search/vector_reader.h"
+#include "tensor/device.h"
 
 namespace mt {
 namespace {
 
 // Vectors between two looks at signals, and numbers of several of them, at most.
 constexpr std::int64_t kAtATime = 4096, kAtATimeOnGpu = 65536, kMostNumbers = 1 << 24;
+constexpr std::int64_t kParts = 8;            // of these, in which they go to a GPU
 constexpr std::int64_t kMostFound = 1 << 22;  // neighbours between two writes
 
 constexpr const char* kInputs =
@@ -67,6 +69,54 @@ void for_vectors(const Options& options, std::optional<std::int64_t>& columns, s
       const auto kind = reader.is_there() ? std::launch::async : std::launch::deferred;
       std::future<std::span<float>> next = std::async(kind, read, turn);
       use(now);
+      now = next.get();
+    }
+  }
+}
+
+// As for_vectors(), but use() is given them where a GPU has them, [rows, columns]: a part is copied
+// there while the next is read, through little memory, as pinning takes long.
+template <class Use>
+void for_vectors_there(const BuildIndexOptions& options, std::optional<std::int64_t>& columns,
+                       const RunContext& context, const Use& use) {
+  Workers workers(options.threads);
+  Stream copies(options.compute.device());
+  Buffer parts[2], there[2];  // of the largest input so far
+  for (const std::string& input : options.inputs) {
+    VectorReader reader(input, columns);
+    columns = reader.columns();
+    const std::size_t row = static_cast<std::size_t>(*columns) * sizeof(float);
+    const std::int64_t most = rows_at_a_time(options.compute, *columns),
+                       rows_of =
+                           std::clamp<std::int64_t>(reader.rows_left().value_or(most), 1, most),
+                       rows_of_part = (rows_of + kParts - 1) / kParts;
+    for (Buffer& room : parts)
+      if (const auto bytes = static_cast<std::size_t>(rows_of_part) * row; room.bytes() < bytes)
+        room = Buffer::pinned(bytes);
+    for (Buffer& room : there)
+      if (const auto bytes = static_cast<std::size_t>(rows_of) * row; room.bytes() < bytes)
+        room = Buffer(copies.device(), bytes);
+    const auto read = [&](int turn) {
+      std::int64_t rows = 0, got = 1;
+      for (int part = 0; got > 0 && rows < rows_of; part ^= 1, rows += got) {
+        const std::span<float> into(
+            static_cast<float*>(parts[part].data()),
+            static_cast<std::size_t>(std::min(rows_of_part, rows_of - rows) * *columns));
+        workers.run([&] { got = reader.read(into); });
+        copies.synchronize();  // the other part was copied
+        device::copy(
+            static_cast<std::byte*>(there[turn].data()) + static_cast<std::size_t>(rows) * row,
+            into.data(), static_cast<std::size_t>(got) * row, copies.handle());
+      }
+      copies.synchronize();
+      return rows;
+    };
+    std::int64_t now = read(0);
+    for (int turn = 1; now > 0; turn ^= 1) {
+      context.checkpoint();
+      const auto kind = reader.is_there() ? std::launch::async : std::launch::deferred;
+      std::future<std::int64_t> next = std::async(kind, read, turn);
+      use(ConstTensor(there[turn ^ 1].tensor(DType::f32, {now, *columns})));
       now = next.get();
     }
   }
@@ -148,11 +198,11 @@ std::optional<std::int64_t> columns_of(const VectorIndex& index, const std::stri
   return index.columns();
 }
 
-void add(VectorIndex& index, std::span<const float> vectors, std::int64_t& next,
-         Products& products) {
+// vectors: on the host, or where products are made.
+void add(VectorIndex& index, const auto& vectors, std::int64_t& next, Products& products) {
   const std::vector<std::uint8_t> codes = index.encode(vectors, products);
   products.run([&] { index.add_codes(codes, next); });
-  next += std::ssize(vectors) / index.columns();
+  next += std::ssize(codes) / index.code_size();
 }
 
 // A file that is refused before any work, where it is there.
@@ -223,10 +273,15 @@ void add_to_index(const BuildIndexOptions& options, const RunContext& context) {
   Products products(options.threads, context.checkpoint, options.compute.device());
   Progress progress(context.log, "adding", "vectors", 0);
   std::int64_t next = index.next_id();
-  for_vectors(options, columns, kAtATimeOnGpu, context, [&](std::span<const float> some) {
+  const auto add_some = [&](const auto& some) {
+    const std::int64_t before = next;
     add(index, some, next, products);
-    progress.add(some.size() / static_cast<std::size_t>(*columns));
-  });
+    progress.add(static_cast<std::uint64_t>(next - before));
+  };
+  if (products.device() != Device::cpu && index.encodes_there())
+    for_vectors_there(options, columns, context, add_some);
+  else
+    for_vectors(options, columns, kAtATimeOnGpu, context, add_some);
   progress.finish();
   save(index, file);
 }

@@ -95,18 +95,9 @@ std::vector<std::uint8_t> VectorIndex::encode(std::span<const float> vectors,
   if (vectors.empty()) return {};
   const std::int64_t count = std::ssize(vectors) / columns();
   const ConstTensor here(vectors.data(), DType::f32, {count, columns()});
-  ConstTensor x = here;
-  if (!rotations.empty() || std::holds_alternative<IvfIndex>(kind))
-    x = products.rows(Products::kVectors, vectors, columns());
-  Products::Use use = Products::kTurned;  // by turns
-  for (const Rotation& rotation : rotations) {
-    const Tensor turned = products.scratch(use, DType::f32, {count, rotation.out});
-    rotation.apply(turned, x, products);
-    x = turned;
-    use = use == Products::kTurned ? Products::kTurnedAgain : Products::kTurned;
-  }
+  const bool goes_there = !rotations.empty() || std::holds_alternative<IvfIndex>(kind);
   std::vector<std::uint8_t> codes =
-      std::visit([&](const auto& index) { return index.encode(x, products); }, kind);
+      encode(goes_there ? products.rows(Products::kVectors, vectors, columns()) : here, products);
   if (!refinement) return codes;
   const std::vector<std::uint8_t> finer = std::visit(
       [&](const auto& index) { return index.encode(here, products); }, refinement->index);
@@ -117,6 +108,21 @@ std::vector<std::uint8_t> VectorIndex::encode(std::span<const float> vectors,
       both.insert(both.end(), part->begin() + i * size, part->begin() + (i + 1) * size);
     }
   return both;
+}
+
+bool VectorIndex::encodes_there() const {
+  return !refinement && (!rotations.empty() || std::holds_alternative<IvfIndex>(kind));
+}
+
+std::vector<std::uint8_t> VectorIndex::encode(ConstTensor vectors, Products& products) const {
+  Products::Use use = Products::kTurned;  // by turns
+  for (const Rotation& rotation : rotations) {
+    const Tensor turned = products.scratch(use, DType::f32, {vectors.shape()[0], rotation.out});
+    rotation.apply(turned, vectors, products);
+    vectors = turned;
+    use = use == Products::kTurned ? Products::kTurnedAgain : Products::kTurned;
+  }
+  return std::visit([&](const auto& index) { return index.encode(vectors, products); }, kind);
 }
 
 void VectorIndex::add_codes(std::span<const std::uint8_t> codes, std::int64_t first) {

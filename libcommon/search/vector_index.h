@@ -169,6 +169,9 @@ class VectorIndex {
   // What a vector is kept as, faiss's sa_encode(): its kind's code, and that of its refinement.
   std::int64_t code_size() const;
   std::vector<std::uint8_t> encode(std::span<const float> vectors, Products& products) const;
+  // The same of vectors where products are made, if codes are of these alone.
+  bool encodes_there() const;
+  std::vector<std::uint8_t> encode(ConstTensor vectors, Products& products) const;
   void add_codes(std::span<const std::uint8_t> codes, std::int64_t first);
 
   // Adds the vectors of another that was trained as this one, with numbers behind all that are

@@ -1,6 +1,9 @@
 // Indexes are trained, filled and searched on a GPU as on the CPU, but for rounding.
+#include "search/index_commands.h"
+#include "search/index_file.h"
 #include "search/kmeans.h"
 #include "tensor/device.h"
+#include "tests/base/scratch.h"
 #include "tests/search/placed_cases.h"
 
 namespace mt {
@@ -103,6 +106,37 @@ TEST_P(GpuIndex, KeepsTheCodesOfTheCpu) {
   std::size_t others = 0;
   for (std::size_t i = 0; i < got.size(); ++i) others += got[i] != expected[i];
   EXPECT_LE(others, got.size() / 500);
+}
+
+// Read in parts, of several files, while others are coded.
+TEST_P(GpuIndex, AddsWhatFilesHave) {
+  Products there(
+      2, [] {}, Device::cuda);
+  VectorIndex index = check::made_index(GetParam(), there);
+  const Scratch folder;
+  const auto save = [&](const std::string& name) {
+    AtomicFile file(folder.path(name), true);
+    write_index(index, [&](Bytes bytes) { file.write(bytes); });
+    file.commit();
+    return read_file(folder.path(name));
+  };
+  save("index");
+  std::int64_t next = index.next_id();
+  BuildIndexOptions options;
+  options.index = folder.path("index");
+  options.output = folder.path("more");
+  options.columns = check::kPlacedColumns;
+  for (const std::int64_t count : {1001, 1, 2999}) {
+    const std::vector<float> more = check::made_vectors(next, count);
+    options.inputs.push_back(folder.path(concat(count)));
+    write_file_atomically(options.inputs.back(), as_text(std::as_bytes(std::span(more))), false);
+    index.add_codes(index.encode(more, there), next);
+    next += count;
+  }
+  options.compute.device_name = "cuda";
+  options.threads = 2;
+  add_to_index(options, {Log({.level = Log::Level::quiet, .descriptor = -1}), "", {}, [] {}});
+  EXPECT_EQ(read_file(options.output), save("expected"));
 }
 
 INSTANTIATE_TEST_SUITE_P(, GpuIndex, testing::ValuesIn(check::kPlacedStrings), [](const auto& of) {
