@@ -1,8 +1,8 @@
-// kernels/packed_few_rows.cuh: the kernel of packed_few_rows.h.  As few_rows_cuda.cu's, a block,
-// one on each multiprocessor, takes two tiles of eight rows at a time, each of its warps every so
-// many pieces of them; the first pieces that it will multiply are on their way before the kernel
-// ahead has ended.  x lies in shared memory, normalised and in fp16: all of it, or where that is
-// too much the columns of as many pieces as there are warps at a time.
+// kernels/packed_few_rows.cuh: the kernel of packed_few_rows.h.  As few_rows_cuda.cu's, a block
+// takes two tiles of eight rows at a time, each of its warps every so many pieces of them; the
+// first pieces that it will multiply are on their way before the kernel ahead has ended.  x lies in
+// shared memory, normalised and in fp16: all of it, or where that is too much the columns of as
+// many pieces as there are warps at a time.
 #pragma once
 
 #include <limits>
@@ -77,32 +77,11 @@ __global__ __launch_bounds__(kThreads, 2) void packed_kernel(const PackedArgumen
   const auto measure_of = [&](int i) {
     return RowMeasure{.mean = shared.mean[i], .rstd = shared.rstd[i], .scale = shared.scale[i]};
   };
-  const auto put_row = [&](int i, const RowMeasure& of, const auto& for_units) {
-    for_units(i, [&](const Pack<T, kUnit>& own, int at) {
-      x.put(i, at, at < p.k ? of.normal(p, own, w + at, shift + at) : own, of.scale);
-    });
-  };
   const auto fetch_all = [&] {
 #pragma unroll
     for (int n = kEarlySlots; n < kRing<kType>; ++n) weights.fetch();
   };
-  if (whole && p.m == 1 && slices <= kTogether) {
-    Pack<T, kUnit> own[kTogether] = {};
-#pragma unroll
-    for (int n = 0; n < kTogether; ++n)
-      if (first + n * kColumns < p.k) own[n] = load<kUnit>(p.a + first + n * kColumns);
-    fetch_all();
-    copies_wait<kRing<kType>>();  // the norm's
-    const auto for_units = [&](int, const auto& f) {
-#pragma unroll
-      for (int n = 0; n < kTogether; ++n)
-        if (n < slices) f(own[n], first + n * kColumns);
-    };
-    measure_rows<1>(p, shared, w, shift, for_units);
-    note_measures();
-    put_row(0, RowMeasure::of(p, shared, 0), for_units);
-    __syncthreads();
-  } else if (whole) {
+  if (whole) {
     int i = 0, at = first;
     while (i < p.m) {
       Pack<T, kUnit> some[kTogether];
@@ -120,15 +99,29 @@ __global__ __launch_bounds__(kThreads, 2) void packed_kernel(const PackedArgumen
         if (to[n] != nullptr) store(to[n], some[n]);
     }
     fetch_all();
-    copies_wait<kRing<kType>>();
+    copies_wait<kRing<kType>>();  // the norm's
     const auto for_units = [&](int row, const auto& f) {
+#pragma unroll 1
       for (int unit = first; unit < width; unit += kColumns)
         f(load<kUnit>(rows + row * stride + unit), unit);
     };
-    measure_rows<4>(p, shared, w, shift, for_units);
-    note_measures();
-    __syncthreads();
-    for (int row = 0; row < p.m; ++row) put_row(row, measure_of(row), for_units);
+    const auto put_row = [&](int row, const RowMeasure& of) {
+      for_units(row, [&](const Pack<T, kUnit>& own, int unit) {
+        x.put(row, unit, unit < p.k ? of.normal(p, own, w + unit, shift + unit) : own, of.scale);
+      });
+    };
+    if (p.m == 1) {
+      measure_rows<1>(p, shared, w, shift, for_units);
+      const RowMeasure of = RowMeasure::of(p, shared, 0);
+      if (threadIdx.x == 0) shared.scale[0] = of.scale;
+      put_row(0, of);
+    } else {
+      measure_rows<4>(p, shared, w, shift, for_units);
+      note_measures();
+      __syncthreads();
+#pragma unroll 1
+      for (int row = 0; row < p.m; ++row) put_row(row, measure_of(row));
+    }
     __syncthreads();
   } else {
     fetch_all();
@@ -256,7 +249,16 @@ void launch_packed(const FewRows<T, C>& p, const std::uint8_t* tiles, const Pack
   const std::int64_t slices = ceil_div(form.cols(), kColumns);
   const bool whole = x_bytes<kType>(p, slices, true) <= kMostX;
   const std::int64_t held = whole ? slices : 1;
-  const int blocks = multiprocessors();
+  std::size_t bytes = kPackedFixed<kType, T, C> + x_bytes<kType>(p, held, whole);
+  // Blocks of one kernel leave no room for one more of them: several would come to lie on one
+  // multiprocessor while those ahead still lie on another, and do so then in all kernels behind.
+  // Numbers of eight bits are read as fast as memory allows by one block each, those that take more
+  // instructions by two.
+  constexpr std::size_t kReserved = 1 << 10;  // of each block
+  const std::size_t all_bytes = most_shared_bytes() + kReserved;
+  const bool are_two = tile_form(kType).bits < 8 && 2 * (bytes + kReserved) <= all_bytes;
+  bytes = std::max(bytes, all_bytes / (are_two ? 3 : 2));
+  const int blocks = multiprocessors() * (are_two ? 2 : 1);
   const bool swiglu = p.then == FewRows<T, C>::Then::swiglu;
   const std::int64_t count =
       form.is_plain() ? std::min(of.tiles, ceil_div(p.n, kTileRows)) : of.tiles;
@@ -265,7 +267,7 @@ void launch_packed(const FewRows<T, C>& p, const std::uint8_t* tiles, const Pack
                              static_cast<int>(kPackedFixed<kType, T, C> + kMostX)));
   leave_memory_shared(kernel);
   launch_dependent(
-      kernel, blocks, kThreads, kPackedFixed<kType, T, C> + x_bytes<kType>(p, held, whole), stream,
+      kernel, blocks, kThreads, bytes, stream,
       PackedArguments<T, C>{.p = Arguments<T, C>(p, blocks, static_cast<int>(held)),
                             .pieces = tiles + of.pieces,
                             .table = form.is_plain()

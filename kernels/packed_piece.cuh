@@ -118,27 +118,32 @@ struct RowScales {
       return half_of(two, group % 2);
     }
   }
-  // What is subtracted from 64 and the code of whole numbers that have no scale among them.
-  __device__ std::uint32_t zero(int group) const {
-    if constexpr (is_int4(kType))
-      return and_or(__byte_perm(words[group], 0, 0x1010), 0x01f001f0u, two_halves(64));
-    return two_halves(64 + kForm.middle);
+  // What is subtracted from 1024 or 64 and the code of whole numbers that have no scale among them.
+  __device__ std::uint32_t zero(int group, bool of_1024) const {
+    const std::uint32_t base = two_halves(of_1024 ? 1024 : 64);
+    if constexpr (is_int4(kType)) {
+      const std::uint32_t zeros = __byte_perm(words[group], 0, 0x1010);
+      return of_1024 ? and_or(zeros >> 4, 0x001f001fu, base) : and_or(zeros, 0x01f001f0u, base);
+    }
+    return of_1024 ? two_halves(1024 + kForm.middle) : two_halves(64 + kForm.middle);
   }
-  // A number of a group is multiplied with `scale`, and `added` is added to it then, as halves.
+  // A number of a group and 1024 or 64 is multiplied with `scale`, and what belongs to that is
+  // added to it then, as halves.
   struct OfNumbers {
-    std::uint32_t scale, added;
+    std::uint32_t scale, added_to_1024 = 0, added_to_64 = 0;
   };
   __device__ OfNumbers of_numbers(int group) const {
     const std::uint32_t word = words[group / 4];
     if constexpr (kForm.scales == TileScales::e4m3) {
       const std::uint32_t two =
           multiply_halves(halves_of_e4m3(word, group / 2 % 2), two_halves(64));
-      return {__byte_perm(two, 0, group % 2 ? 0x3232 : 0x1010), 0};
+      return {__byte_perm(two, 0, group % 2 ? 0x3232 : 0x1010)};
     }
     constexpr bool kSigned = kForm.scales == TileScales::q6;
     const std::uint32_t scale =
         subtract_halves(byte_in_halves(word, group % 4), two_halves(kSigned ? 1152 : 1024));
-    return {scale, multiply_halves(scale, two_halves(-64 - kForm.middle))};
+    return {scale, multiply_halves(scale, two_halves(-1024 - kForm.middle)),
+            multiply_halves(scale, two_halves(-64 - kForm.middle))};
   }
 };
 
@@ -178,21 +183,26 @@ struct RowCodes {
       if constexpr (kScaled) return multiply_halves(number, scales.of_numbers(2 * u + p / 2).scale);
       return number;
     } else {
-      const std::uint32_t word = words[u];
-      const std::uint32_t low = p == 0 ? word << 4 : p == 1 ? word : word >> 4 * (p - 1);
-      std::uint32_t number = and_or(low, 0x00f000f0u, two_halves(64));  // 64 and the code
-      const auto to_bit_8 = [](std::uint32_t bits, int from) {
-        return from < 8 ? bits << (8 - from) : bits >> (from - 8);
+      // The code in the low bits of 1024, where that times a scale is a number of fp16, or of 64.
+      constexpr bool kFromBit0 = kForm.scales != TileScales::q6;
+      const bool at_bit_0 = kFromBit0 && p % 2 == 0;
+      const int bit = at_bit_0 ? 0 : 4;  // where the code is to be
+      const auto to_bit = [](std::uint32_t bits, int from, int to) {
+        return from < to ? bits << (to - from) : bits >> (from - to);
       };
+      const std::uint32_t low =
+          kFromBit0 ? to_bit(words[u], p / 2 * 8, 0) : to_bit(words[u], 4 * p, 4);
+      std::uint32_t number = and_or(low, 0x000f000fu << bit, two_halves(at_bit_0 ? 1024 : 64));
       if constexpr (kForm.bits == 5)
-        number = and_or(to_bit_8(high[0], 4 * u + p), 0x01000100u, number);
+        number = and_or(to_bit(high[0], 4 * u + p, bit + 4), 0x00010001u << (bit + 4), number);
       if constexpr (kForm.bits == 6)
-        number = and_or(to_bit_8(high[u / 2], 8 * (u % 2) + 2 * p), 0x03000300u, number);
+        number = and_or(to_bit(high[u / 2], 8 * (u % 2) + 2 * p, bit + 4), 0x00030003u << (bit + 4),
+                        number);
       if constexpr (kScaled) {
         const auto of = scales.of_numbers(kForm.group == 16 ? 2 * u + p / 2 : u);
-        return fma_halves(number, of.scale, of.added);
+        return fma_halves(number, of.scale, at_bit_0 ? of.added_to_1024 : of.added_to_64);
       }
-      return subtract_halves(number, scales.zero(32 * u / kForm.group));
+      return subtract_halves(number, scales.zero(32 * u / kForm.group, at_bit_0));
     }
   }
 };

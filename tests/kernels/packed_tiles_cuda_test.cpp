@@ -190,6 +190,22 @@ TEST_F(PackedTilesCuda, ManyRows) {
   }
 }
 
+// On an H100 or H200 two blocks lie on a multiprocessor.
+TEST_F(PackedTilesCuda, OfVeryManyRows) {
+  for (const BlockType type : {BlockType::q5_k, BlockType::int4_128, BlockType::e4m3}) {
+    const Weights w(std::vector<BlockType>(13016, type), 768);
+    for (const std::int64_t m : {1, 6}) {
+      Problem p(w, m);
+      p.norm = Norm::rms;
+      check_problem(p);
+    }
+    const Weights halves(std::vector<BlockType>(12800, type), 256);
+    Problem p(halves, 1);
+    p.then = Problem::Then::swiglu;
+    check_problem(p);
+  }
+}
+
 TEST_F(PackedTilesCuda, WhatGoesWithIt) {
   using Then = Problem::Then;
   for (const BlockType type : kBlockTypes)
