@@ -250,14 +250,14 @@ void launch_packed(const FewRows<T, C>& p, const std::uint8_t* tiles, const Pack
   const bool whole = x_bytes<kType>(p, slices, true) <= kMostX;
   const std::int64_t held = whole ? slices : 1;
   std::size_t bytes = kPackedFixed<kType, T, C> + x_bytes<kType>(p, held, whole);
-  // Blocks of one kernel leave no room for one more of them: several would come to lie on one
-  // multiprocessor while those ahead still lie on another, and do so then in all kernels behind.
-  // Numbers of eight bits are read as fast as memory allows by one block each, those that take more
-  // instructions by two.
+  // A block takes more than half of the memory, or where codes are unpacked by many instructions
+  // half of it, so that two lie on a multiprocessor: one more of them would come to lie on one
+  // while those ahead still lie on another, and do so then in all kernels behind.  Nor do blocks of
+  // one product wait beside those of one that itself waits.
   constexpr std::size_t kReserved = 1 << 10;  // of each block
-  const std::size_t all_bytes = most_shared_bytes() + kReserved;
-  const bool are_two = tile_form(kType).bits < 8 && 2 * (bytes + kReserved) <= all_bytes;
-  bytes = std::max(bytes, all_bytes / (are_two ? 3 : 2));
+  const std::size_t half_bytes = (most_shared_bytes() + kReserved) / 2;
+  const bool are_two = tile_form(kType).bits < 8 && bytes + kReserved <= half_bytes;
+  bytes = std::max(bytes, are_two ? half_bytes - kReserved : half_bytes);
   const int blocks = multiprocessors() * (are_two ? 2 : 1);
   const bool swiglu = p.then == FewRows<T, C>::Then::swiglu;
   const std::int64_t count =

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kRuns = 8;
 constexpr int kKeys = 16;        // of a tile
-constexpr int kStages = 3;       // of a warp: tiles that lie or arrive in its memory
+constexpr int kStages = 2;       // of a warp: tiles that lie or arrive in its memory
 constexpr int kMostApart = 100;  // key heads of all sequences that have a block for each run
 
 // What two warps, or one in two runs, found of a query under the larger of their maxima.
@@ -60,25 +60,34 @@ struct Shared {
   struct Numbers {  // what a stage's codes are
     Tile<T, kKeys, kHeadDim> k, v;
   };
-  // What a warp of a block found of the queries that this block joins.
+  // What a warp found of a query.
   struct Part {
-    float2 of_query[kJoined];  // maximum and sum
-    float o[kJoined][kHeadDim];
+    float2 of_query;  // maximum and sum
+    float o[kHeadDim];
   };
+  // Of the queries that this block joins; there is memory for as many as there are.
   struct Apart {
     Barrier arrived;
-    Part found[kBlocks][kWarps];
+    Part found[kJoined][kBlocks][kWarps];
   };
   struct Alone {};
   Tile<T, 16, kHeadDim> q;
   Tile<T, 2, kHeadDim> own;  // the token's key and value
   union {
     Stage stages[kStages];
-    Part found;  // of one block alone: once the stages have been read
+    Part found[kJoined];  // of one block alone: once the stages have been read
   } of_warp[kWarps];
   typename Left<T, kKeys>::Strip strips[kWarps];
-  std::conditional_t<kBlocks == 1, Alone, Apart> cluster;
   std::conditional_t<std::is_same_v<T, C>, Alone, Numbers> numbers[kWarps];
+  std::conditional_t<kBlocks == 1, Alone, Apart> cluster;
+
+  // Of a key head's so many queries.
+  static std::size_t bytes(std::int64_t group) {
+    if constexpr (kBlocks == 1) return sizeof(Shared);
+    constexpr std::size_t kOfQuery = kBlocks * kWarps * sizeof(Part);
+    return sizeof(Shared) -
+           (kJoined - static_cast<std::size_t>(ceil_div(group, kBlocks))) * kOfQuery;
+  }
 };
 
 // What a warp found in the runs so far, of the rows that its threads have (WarpRows).
@@ -260,7 +269,7 @@ __global__ void __cluster_dims__(kBlocks)
   for (int i = threadIdx.x; i < 16 * kHeadDim; i += kThreads)
     shared.q.row(i / kHeadDim)[i % kHeadDim] = T(0.0f);
   if (p.is_cached) wait_for_kernel_before();  // whose keys they are; else they are older
-  for (int n = 0; n + 1 < kStages; ++n) load_next(n);
+  for (int n = 0; n < kStages; ++n) load_next(n);
   const int whole = (first + kKeys - 1) / kKeys;  // from here on every key of a tile is seen
   WarpRows<kHeadDim, kKeys> rows(at, 0);
   WarpFound<kHeadDim> found;
@@ -270,7 +279,6 @@ __global__ void __cluster_dims__(kBlocks)
   projected.turn(shared);
   __syncthreads();
   while (tiles.are_left()) {
-    load_next((stage + kStages - 1) % kStages);
     copies_wait<kStages - 1>();
     __syncwarp();
     auto& place = shared.of_warp[warp].stages[stage];
@@ -296,6 +304,7 @@ __global__ void __cluster_dims__(kBlocks)
     rows.softmax();
     rows.multiply_values(values, shared.strips[warp]);
     __syncwarp();  // the stage has been read
+    load_next(stage);
     stage = (stage + 1) % kStages;
     tiles.advance();
     if (tiles.run != run) found.add(rows);
@@ -305,22 +314,20 @@ __global__ void __cluster_dims__(kBlocks)
     copies_wait<0>();
     auto& part = shared.of_warp[warp].found;
     found.for_rows(count, [&](int r, int row) {
-      found.for_channels(r, [&](int c, float x, float y) { store_pair(&part.o[row][c], x, y); });
-      if (lane() % 4 == 0) part.of_query[row] = make_float2(found.max[r], found.sum[r]);
+      found.for_channels(r, [&](int c, float x, float y) { store_pair(&part[row].o[c], x, y); });
+      if (lane() % 4 == 0) part[row].of_query = make_float2(found.max[r], found.sum[r]);
     });
     __syncthreads();
   } else {
     cluster_wait();
-    auto& part = shared.cluster.found[rank][warp];
     found.for_rows(count, [&](int r, int row) {
-      const int to = row % kBlocks, n = row / kBlocks;
-      const std::uint32_t o = in_block(part.o[n], to),
-                          arrived = in_block(&shared.cluster.arrived, to);
+      const int to = row % kBlocks;
+      auto& part = shared.cluster.found[row / kBlocks][rank][warp];
+      const std::uint32_t o = in_block(part.o, to), arrived = in_block(&shared.cluster.arrived, to);
       found.for_channels(r, [&](int c, float x, float y) {
         send(o + static_cast<std::uint32_t>(c * sizeof(float)), x, y, arrived);
       });
-      if (lane() % 4 == 0)
-        send(in_block(&part.of_query[n], to), found.max[r], found.sum[r], arrived);
+      if (lane() % 4 == 0) send(in_block(&part.of_query, to), found.max[r], found.sum[r], arrived);
     });
     if (joined <= 0) return;
     shared.cluster.arrived.wait(0);
@@ -328,16 +335,16 @@ __global__ void __cluster_dims__(kBlocks)
   for (int i = threadIdx.x; i < joined * kHeadDim; i += kThreads) {
     const int n = i / kHeadDim, c = i % kHeadDim;
     const auto of = [&](const auto& part) {
-      return Found{part.o[n][c], part.of_query[n].x, part.of_query[n].y};
+      return Found{part.o[c], part.of_query.x, part.of_query.y};
     };
     Found all;
 #pragma unroll
     for (int w = 0; w < kWarps; ++w) {
       Found of_warp;
       if constexpr (kBlocks == 1)
-        of_warp = of(shared.of_warp[w].found);
+        of_warp = of(shared.of_warp[w].found[n]);
       else
-        for (int b = 0; b < kBlocks; ++b) of_warp.add(of(shared.cluster.found[b][w]));
+        for (int b = 0; b < kBlocks; ++b) of_warp.add(of(shared.cluster.found[n][b][w]));
       all.add(of_warp);
     }
     if (c < head_dim) p.o[at.o_place(rank + n * kBlocks) + c] = static_cast<T>(all.o / all.sum);
@@ -352,7 +359,8 @@ void launch(const AttentionArguments& a, const TokenAttention<T>& p, const Turn&
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Memory)));
   leave_memory_shared(kernel);
   launch_dependent(kernel, std::int64_t{kBlocks} * a.sizes.sequences * a.sizes.kv_heads,
-                   Memory::kThreads, sizeof(Memory), stream, a, p, turn);
+                   Memory::kThreads, Memory::bytes(a.sizes.heads / a.sizes.kv_heads), stream, a, p,
+                   turn);
 }
 
 template <int N, class C, class T>

@@ -154,9 +154,10 @@ struct Problem {
 };
 
 TYPED_TEST(TokenAttentionCuda, IsTheDefinition) {
-  for (const Size& size : {Size{3, 2, 4, 128, 700}, Size{70, 4, 3, 64, 300},
-                           Size{40, 8, 4, 128, 400}, Size{40, 8, 1, 96, 333, 64},
-                           Size{300, 1, 16, 256, 130}, Size{50, 6, 2, 72, 500, 128, 90}}) {
+  for (const Size& size :
+       {Size{3, 2, 4, 128, 700}, Size{70, 4, 3, 64, 300}, Size{40, 8, 4, 128, 400},
+        Size{40, 8, 1, 96, 333, 64}, Size{300, 1, 16, 256, 130}, Size{50, 6, 2, 72, 500, 128, 90},
+        Size{5, 2, 11, 128, 600}}) {
     const Problem<TypeParam> p(size);
     const Numbers<TypeParam> o(std::ssize(p.lengths) * size.kv_heads * size.group * size.head_dim);
     p.run(o, 0, size.sequences);
