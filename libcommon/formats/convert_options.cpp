@@ -220,7 +220,8 @@ void ConvertOptions::add_to(CommandLine& cl) {
     const bool text = !calibration.text.empty() || !cost_text.empty();
     check("--calib-size", "--calib and --cost-text", text);
     check("--calib-seq", "--calib and --cost-text", text);
-    check("--device", "--calib and --cost-text", text);
+    // MT_DEVICE may be there for other programs.
+    check("--device", "--calib and --cost-text", text || cl.origin("--device") != "command line");
   });
 }
 
