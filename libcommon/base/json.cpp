@@ -32,6 +32,16 @@ JsonWriter& JsonWriter::key(std::string_view name) {
   return *this;
 }
 
+JsonWriter& JsonWriter::raw_key(std::string_view json) {
+  separate();
+  const bool is_text = json.starts_with('"');
+  if (!is_text) text_ += '"';
+  text_ += json;
+  text_ += is_text ? ":" : "\":";
+  comma_ = false;
+  return *this;
+}
+
 JsonWriter& JsonWriter::raw(std::string_view json) {
   separate();
   text_ += json;

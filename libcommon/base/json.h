@@ -22,6 +22,8 @@ class JsonWriter {
   JsonWriter& begin_array() { return open('['); }
   JsonWriter& end_array() { return close(']'); }
   JsonWriter& key(std::string_view name);
+  // A key that is written already: a text, or another value, of which the key is made a text.
+  JsonWriter& raw_key(std::string_view json);
   JsonWriter& value(std::string_view text);  // invalid UTF-8 is written as U+FFFD
   JsonWriter& value(const char* text) { return value(std::string_view(text)); }
   JsonWriter& value(const std::string& text) { return value(std::string_view(text)); }

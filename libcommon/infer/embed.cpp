@@ -160,7 +160,7 @@ class Embedding {
 
 // The lines of an input; JSON's where its first begins with a brace.
 void read(const std::string& input, const std::string& key, Embedding& embedding) {
-  LineReader reader({.inputs = {input}});
+  LineReader reader({.inputs = {input}, .are_json = true});  // rows begin with a brace
   LineBlock block;
   JsonLineParser parser({key});
   std::optional<bool> json;

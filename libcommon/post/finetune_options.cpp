@@ -14,10 +14,11 @@
 namespace mt {
 
 void TaskData::add_to(CommandLine& cl) {
-  cl.option("--train-data", &train, "FILE",
-            "what is learnt: files of a JSON object a line; plain, gzip, bzip2 or zstd; - is "
-            "stdin; a LLaVA "
-            "learns the train part of Energon folders, too");
+  cl.option(
+      "--train-data", &train, "FILE",
+      "what is learnt: files of a JSON object a line; plain, gzip, bzip2, zstd or Parquet; - is "
+      "stdin; a LLaVA "
+      "learns the train part of Energon folders, too");
   cl.option("--valid-data", &valid, "FILE",
             "what the model is evaluated on: files, likewise, and the val part of such folders");
   cl.option("--valid-split", &valid_split, "F",

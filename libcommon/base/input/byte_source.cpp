@@ -10,8 +10,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/error.h"
+#include "base/parquet/lines.h"
 
 namespace mt {
 
@@ -171,12 +173,14 @@ std::unique_ptr<ByteSource::Decoder> decoder_for(Bytes start) {
   return nullptr;
 }
 
+// A first page follows, or the footer of a file of no rows, whose first field is a number, too.
+bool is_parquet(Bytes start) { return starts_with(start, {'P', 'A', 'R', '1', 0x15}); }
+
 // What has packed these bytes, of the packers that are not known here; null: none.
 const char* unknown_packer(Bytes start) {
   if (starts_with(start, {0xFD, '7', 'z', 'X', 'Z', 0})) return "xz";
   if (starts_with(start, {0x04, 0x22, 0x4D, 0x18})) return "lz4";
   if (starts_with(start, {'P', 'K', 3, 4})) return "zip";
-  if (starts_with(start, {'P', 'A', 'R', '1', 0x15})) return "Parquet";
   // A file of Arrow's, and a stream, which a data set that datasets has saved is.
   if (starts_with(start, {'A', 'R', 'R', 'O', 'W', '1', 0})) return "Arrow";
   if (starts_with(start, {0xFF, 0xFF, 0xFF, 0xFF})) return "Arrow";
@@ -215,7 +219,7 @@ bool may_be_packed(Bytes start) {
 }  // namespace
 
 ByteSource::ByteSource(const std::string& path, std::function<void()> while_waiting,
-                       std::uint64_t offset)
+                       std::uint64_t offset, bool takes_rows)
     : file_(open_now(path)),
       while_waiting_(std::move(while_waiting)),
       may_wait_(!file_.is_regular()),
@@ -232,10 +236,21 @@ ByteSource::ByteSource(const std::string& path, std::function<void()> while_wait
     size += count;
   }
   stored_ = Bytes(buffer_).first(size);
+  if (is_parquet(stored_)) {
+    if (!takes_rows)
+      fail(Exit::bad_data, name(), ": is a Parquet file, whose rows are lines of JSON; expected ",
+           "plain text, or text packed by gzip, bzip2 or zstd");
+    if (may_wait_)
+      fail(Exit::bad_data, name(), ": is a Parquet file in a pipe, expected the file itself, ",
+           "which is read from its end");
+    rows_ = std::make_unique<ParquetLines>(path == "-" ? "/dev/stdin" : path, name());
+    return;
+  }
   decoder_ = decoder_for(stored_);
   if (const char* const packer = unknown_packer(stored_))
     fail(Exit::bad_data, name(), ": is packed by ", packer,
-         ", expected plain, gzip, bzip2 or zstd; unpack it in a pipe");
+         takes_rows ? ", expected plain, gzip, bzip2, zstd or Parquet; unpack it in a pipe"
+                    : ", expected plain, gzip, bzip2 or zstd; unpack it in a pipe");
 }
 
 ByteSource::~ByteSource() = default;
@@ -263,8 +278,17 @@ void ByteSource::refill() {
   stored_ = Bytes(buffer_).first(count);
 }
 
+std::size_t ByteSource::read_rows(std::span<char> into) {
+  const std::size_t count = rows_->read(into);
+  stored_bytes_ = rows_->stored_bytes();
+  if (count == 0 && !std::exchange(at_end_, true))
+    hash_.update(rows_->stored().subspan(stored_.size()));  // these were read to tell what it is
+  return count;
+}
+
 std::size_t ByteSource::read(std::span<char> into) {
   if (into.empty()) return 0;
+  if (rows_) return read_rows(into);
   if (!decoder_) {
     if (stored_.empty()) return at_end_ ? 0 : read_stored(std::as_writable_bytes(into));
     const std::size_t count = std::min(stored_.size(), into.size());

@@ -1,6 +1,7 @@
 // ByteSource: the content of a file or of stdin as a stream, unpacked if it is gzip (RFC 1952, any
-// number of members), bzip2 (any number of streams) or zstd (RFC 8878, any number of frames),
-// recognised by its first bytes and never by its name.  Not thread-safe.
+// number of members), bzip2 (any number of streams) or zstd (RFC 8878, any number of frames), and
+// as lines of JSON, for who takes them, if it is a Parquet file; recognised by its first bytes and
+// never by its name.  Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -16,6 +17,8 @@
 
 namespace mt {
 
+class ParquetLines;
+
 // A file that a program has read.
 struct InputFile {
   std::string path;  // as given
@@ -27,9 +30,9 @@ class ByteSource {
  public:
   // "-" is stdin.  `while_waiting` runs several times a second while a pipe or a terminal has
   // nothing to give; what it throws ends the read.  `offset`: where to begin in a regular file
-  // that is not packed.
-  ByteSource(const std::string& path, std::function<void()> while_waiting,
-             std::uint64_t offset = 0);
+  // that is not packed.  `takes_rows`: the reader is one of JSON; else a Parquet file is refused.
+  ByteSource(const std::string& path, std::function<void()> while_waiting, std::uint64_t offset = 0,
+             bool takes_rows = false);
   ~ByteSource();
   ByteSource(const ByteSource&) = delete;
   ByteSource& operator=(const ByteSource&) = delete;
@@ -39,17 +42,18 @@ class ByteSource {
   std::size_t read(std::span<char> into);
 
   bool ready() const;  // a read() would not wait
-  bool packed() const { return decoder_ != nullptr; }
+  bool packed() const { return decoder_ != nullptr || rows_ != nullptr; }
 
   const std::string& name() const { return file_.name(); }
   std::int64_t stored_bytes() const { return stored_bytes_; }  // read so far, packed as they are
-  std::string hash() const { return hash_.hex(); }             // of those
+  std::string hash() const { return hash_.hex(); }             // of those; of Parquet's at its end
 
   class Decoder;
 
  private:
   std::size_t read_stored(std::span<std::byte> into);
   void refill();
+  std::size_t read_rows(std::span<char> into);
 
   File file_;
   std::function<void()> while_waiting_;
@@ -60,6 +64,7 @@ class ByteSource {
   Bytes stored_;  // the part of buffer_ not yet taken
   bool at_end_ = false;
   std::unique_ptr<Decoder> decoder_;  // null for plain content
+  std::unique_ptr<ParquetLines> rows_;
 };
 
 }  // namespace mt

@@ -102,7 +102,9 @@ std::vector<LineReader::Part> LineReader::parts_of(const Options& options) {
     const std::uint64_t from = std::max(begin, at), to = std::min(end, at + sizes[i]);
     if (from >= to) continue;
     const bool whole = from == at && to == at + sizes[i];
-    if (whole || ByteSource(path, [] {}).packed()) {
+    if (whole || ByteSource(
+                     path, [] {}, 0, options.are_json)
+                     .packed()) {
       if (from == at) parts.push_back({path});
     } else {
       parts.push_back({path, from - at, to - at});
@@ -129,7 +131,8 @@ void LineReader::close_source() {
 void LineReader::open(const Part& part) {
   const bool whole = part.end == kAll;
   position_ = part.begin == 0 ? 0 : part.begin - 1;
-  source_ = std::make_unique<ByteSource>(part.path, options_.checkpoint, position_);
+  source_ =
+      std::make_unique<ByteSource>(part.path, options_.checkpoint, position_, options_.are_json);
   part_hash_.reset();
   if (!whole) part_hash_.emplace();
   part_bytes_ = 0;

@@ -60,6 +60,7 @@ class LineReader {
     std::size_t line_limit = std::size_t{1} << 30;  // a longer line is Exit::bad_data
     std::string limit_hint = {};                    // for that error
     bool pass_long_lines = false;                   // which are then told by LineBlock::too_long
+    bool are_json = false;                          // a Parquet file's rows are taken as lines
     std::int64_t shard = 0, shards = 1;             // other than 1: of regular files only
     std::int64_t skip_lines = 0;                    // the first ones are read and not given
     // Runs before every block and while a pipe has nothing to give; what it throws ends the read.

@@ -23,6 +23,7 @@ LineReader::Options reading(const CorpusOptions& options, const std::vector<std:
   result.checkpoint = [&context] { context.checkpoint(); };
   result.line_limit = line_limit;
   result.limit_hint = limit_hint;
+  result.are_json = options.format == "jsonl";
   result.pass_long_lines = options.on_error != "stop";
   return result;
 }
@@ -31,7 +32,8 @@ LineReader::Options reading(const CorpusOptions& options, const std::vector<std:
 
 void CorpusOptions::add_to(CommandLine& cl) {
   cl.option("--input", &inputs, "FILE",
-            "files, patterns such as 'c4-*.json.gz', or - for stdin; plain, gzip, bzip2 or zstd");
+            "files, patterns such as 'c4-*.json.gz', or - for stdin; plain, gzip, bzip2, zstd or "
+            "Parquet");
   cl.required("--input");
   cl.option("--format", &format, "FORMAT", "jsonl: JSON lines; text: each line is a text",
             one_of({"jsonl", "text"}));

@@ -39,6 +39,7 @@ std::unordered_set<std::uint64_t> ngrams_of(const DedupOptions& options,
   LineReader::Options reading;
   reading.inputs = expand_inputs(options.against);
   check_read_beside(options.lines, reading.inputs);
+  reading.are_json = true;
   reading.checkpoint = [&] { context.checkpoint(); };
   LineReader reader(reading);
   BadLines bad("stop", false, {}, context.log);

@@ -15,7 +15,7 @@ namespace mt {
 void FilterOptions::add_to(CommandLine& cl) {
   cl.section("Input and output");
   cl.option("--input", &inputs, "FILE",
-            "JSON-lines files, patterns, or - for stdin; plain, gzip, bzip2 or zstd");
+            "JSON-lines files, patterns, or - for stdin; plain, gzip, bzip2, zstd or Parquet");
   cl.required("--input");
   cl.option("--output", &output, "FILE", "lines that stay; - is stdout");
   cl.option("--json-key", &key, "KEY", "member with the text");

@@ -91,6 +91,7 @@ FilterSummary filter_lines(const FilterOptions& options, const std::vector<std::
   };
   LineReader::Options reading;
   reading.inputs = expand_inputs(options.inputs);
+  reading.are_json = true;
   reading.pass_long_lines = options.on_error != "stop";
   reading.checkpoint = [&] { context.checkpoint(); };
   check_outputs(options, reading.inputs);

@@ -270,6 +270,7 @@ class Run {
     reading.line_limit = static_cast<std::size_t>(memory / kBytesPerByte);
     reading.limit_hint = "; with more --memory it may be longer";
     reading.pass_long_lines = options_.on_error != "stop";
+    reading.are_json = options_.format == "jsonl";
     reading.shard = shard.index;
     reading.shards = shard.count;
     reading.skip_lines = lines_;
@@ -378,9 +379,10 @@ class Run {
 
 void PreprocessOptions::add_to(CommandLine& cl) {
   cl.section("Input and output");
-  cl.option("--input", &inputs, "FILE",
-            "JSON-lines files, patterns such as 'c4-*.json.gz', or - for stdin; plain, gzip, bzip2 "
-            "or zstd");
+  cl.option(
+      "--input", &inputs, "FILE",
+      "JSON-lines files, patterns such as 'c4-*.json.gz', or - for stdin; plain, gzip, bzip2, "
+      "zstd or Parquet");
   cl.required("--input");
   cl.option("--format", &format, "FORMAT",
             "jsonl: JSON lines; text: each line with its newline is a document of PREFIX",

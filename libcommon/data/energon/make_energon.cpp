@@ -332,8 +332,8 @@ class FolderWriter {
 
 void EnergonOptions::add_to(CommandLine& cl) {
   cl.option("--input", &inputs, "FILE",
-            "lines of JSON with images, which are files beside the lines; plain, gzip, bzip2 or "
-            "zstd; - is stdin");
+            "lines of JSON with images, which are files beside the lines; plain, gzip, bzip2, "
+            "zstd or Parquet; - is stdin");
   cl.option("--output,-o", &output, "FOLDER", "a new folder");
   cl.required("--input");
   cl.required("--output");
@@ -360,6 +360,7 @@ EnergonSummary make_energon(const EnergonOptions& options, const RunContext& con
   LineReader::Options reading;
   reading.inputs = expand_inputs(options.inputs);
   reading.block_bytes = kBlockBytes;
+  reading.are_json = true;
   reading.pass_long_lines = options.on_error != "stop";
   reading.checkpoint = [&] { context.checkpoint(); };
   LineReader reader(reading);

@@ -164,7 +164,7 @@ int TaskPlan::depth_of(std::size_t task) const {
 
 EvalDocs read_docs(const std::vector<std::string>& paths) {
   EvalDocs all;
-  LineReader reader({.inputs = paths});
+  LineReader reader({.inputs = paths, .are_json = true});
   LineBlock block;
   while (reader.next(block))
     for_each_line(block, [&](std::string_view line, std::int64_t number) {

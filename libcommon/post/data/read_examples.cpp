@@ -71,7 +71,7 @@ class Reader {
 
   void read_lines(const std::vector<std::string>& files, BadLines& bad) {
     if (files.empty()) return;
-    LineReader reader({.inputs = expand_inputs(files), .pass_long_lines = true});
+    LineReader reader({.inputs = expand_inputs(files), .pass_long_lines = true, .are_json = true});
     take_all(bad, [&](Part& part) {
       const bool more = reader.next(part.lines);
       part.file = part.lines.file;

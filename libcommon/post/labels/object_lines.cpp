@@ -9,7 +9,7 @@ namespace mt {
 
 void for_each_object(const std::vector<std::string>& files,
                      const std::function<void(const JsonObject&, std::int64_t)>& body) {
-  LineReader reader({.inputs = expand_inputs(files)});
+  LineReader reader({.inputs = expand_inputs(files), .are_json = true});
   LineBlock block;
   simdjson::dom::parser parser;
   while (reader.next(block))

@@ -167,7 +167,7 @@ void add_divergence(PolicyOptions& o, CommandLine& cl) {
 void add_prompts(PolicyOptions& o, CommandLine& cl) {
   cl.option("--prompts", &o.prompts, "FILE",
             "what the model writes texts for, anew in each step: files of a JSON object a line; "
-            "plain, gzip, bzip2 or zstd; - is stdin");
+            "plain, gzip, bzip2, zstd or Parquet; - is stdin");
   cl.option("--rollouts", &o.rollouts, "FILE",
             "instead: texts that were generated and rewarded, likewise");
   cl.option("--valid-prompts", &o.valid_prompts, "FILE",
