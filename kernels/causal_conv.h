@@ -9,32 +9,50 @@
 //   dx[t, c] = sum_k w[c, k] du[t + (taps - 1) - k, c]   over tokens of t's document
 //   dw[c, k] += sum_t du[t, c] x[t - (taps - 1) + k, c]      db[c] += sum_t du[t, c]
 // projected, d_projected: [tokens, shape.projected()], of which d_projected's part alone is
-// written;  mixed, d_mixed: [tokens, channels];  w, dw: [channels, taps];  b, db: [channels], or,
-// on the CPU, null: there is none; first_key: [tokens] i32, where each token's document begins in
-// its sequence, or null. T: float or double.  On the GPU float, bf16 or fp16, sums in f32; dw and
-// db are f32, or bf16 if T is, and are added up over parts of the tokens that depend on the shape,
-// and on whether addresses are multiples of 16.  With one token a sequence the kernel reads w, b,
-// slots, positions and the cache before the one queued ahead of it has ended (dependent.cuh), which
-// must not be what writes them.
+// written;  mixed, d_mixed: [tokens, channels];  w, dw: [channels, taps];  b, db: [channels], or
+// null: there is none; first_key: [tokens] i32, where each token's document begins in its sequence,
+// or null.  T: float or double.  On the GPU float, bf16 or fp16, sums in f32; dw and db are f32, or
+// bf16 if T is, and are added up over parts of the tokens that depend on the shape, and on whether
+// addresses are multiples of 16.  With one token a sequence the kernel reads w, b, slots, positions
+// and the cache before the one queued ahead of it has ended (dependent.cuh), which must not be what
+// writes them.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "kernels/cuda_types.h"
-#include "kernels/delta_shape.h"
 #include "kernels/mamba_shape.h"
 
 namespace mt {
 
 inline constexpr std::int64_t kMostTaps = 8;
 
+// ConvShape: what the convolution has to know of a mixer's shape.
+struct ConvShape {
+  std::int64_t sequences, length, taps;
+  std::int64_t mixed, projected, mixed_of_projected;  // columns of rows, and where x's begin
+
+  // Shape: MambaShape or DeltaShape.
+  template <class Shape>
+  constexpr ConvShape(const Shape& s)
+      : sequences(s.sequences),
+        length(s.length),
+        taps(s.taps),
+        mixed(s.mixed()),
+        projected(s.projected()),
+        mixed_of_projected(s.mixed_of_projected()) {}
+
+  constexpr std::int64_t tokens() const { return sequences * length; }
+};
+
 // ConvRows: where the rows of x lie that a token's sum is made of.
-template <class T, class Shape = MambaShape>
+template <class T>
 struct ConvRows {
   const T *cache, *projected;
   const std::int32_t* first_key;
   CacheSlots slots;
-  Shape s;
+  ConvShape s;
 
   // Where the document of a sequence's t-th token begins in it.
   constexpr std::int64_t first(std::int64_t sequence, std::int64_t t) const {
@@ -46,34 +64,34 @@ struct ConvRows {
     if (at >= 0)
       return at < begin
                  ? nullptr
-                 : projected + (sequence * s.length + at) * s.projected() + s.mixed_of_projected();
+                 : projected + (sequence * s.length + at) * s.projected + s.mixed_of_projected;
     if (begin > 0 || cache == nullptr || slots.begins(sequence, s.length)) return nullptr;
-    return cache + (slots.of(sequence) * kept + kept + at) * s.mixed();
+    return cache + (slots.of(sequence) * kept + kept + at) * s.mixed;
   }
 };
 
 }  // namespace mt
 
 namespace mt::cpu {
-// The cache, unless null, is read and brought up to date.  Shape: MambaShape or DeltaShape.
-template <class T, class Shape>
+// The cache, unless null, is read and brought up to date.
+template <class T>
 void causal_conv_forward(T* mixed, T* cache, const T* projected, const T* w, const T* b,
                          const std::int32_t* first_key, const CacheSlots& slots,
-                         const Shape& shape);
-template <class T, class Shape>
+                         const ConvShape& shape);
+template <class T>
 void causal_conv_backward(T* d_projected, T* dw, T* db, const T* d_mixed, const T* projected,
                           const T* w, const T* b, const std::int32_t* first_key,
-                          const Shape& shape);
+                          const ConvShape& shape);
 }  // namespace mt::cpu
 
 namespace mt::cuda {
 template <class T>
 void causal_conv_forward(T* mixed, T* cache, const T* projected, const T* w, const T* b,
                          const std::int32_t* first_key, const CacheSlots& slots,
-                         const MambaShape& shape, cudaStream_t stream);
-std::size_t causal_conv_backward_work(const MambaShape& shape);
+                         const ConvShape& shape, cudaStream_t stream);
+std::size_t causal_conv_backward_work(const ConvShape& shape);
 template <class T, class G>
 void causal_conv_backward(T* d_projected, G* dw, G* db, const T* d_mixed, const T* projected,
                           const T* w, const T* b, const std::int32_t* first_key,
-                          const MambaShape& shape, void* work, cudaStream_t stream);
+                          const ConvShape& shape, void* work, cudaStream_t stream);
 }  // namespace mt::cuda

@@ -13,10 +13,10 @@ namespace {
 constexpr std::int64_t kTokens = 256;
 
 // Makes u of a sequence's t-th token.
-template <class T, class Shape>
-void sums(T* u, const ConvRows<T, Shape>& x, const T* w, const T* b, std::int64_t sequence,
+template <class T>
+void sums(T* u, const ConvRows<T>& x, const T* w, const T* b, std::int64_t sequence,
           std::int64_t t) {
-  const std::int64_t channels = x.s.mixed(), taps = x.s.taps;
+  const std::int64_t channels = x.s.mixed, taps = x.s.taps;
   if (b != nullptr)
     std::copy_n(b, channels, u);
   else
@@ -27,9 +27,9 @@ void sums(T* u, const ConvRows<T, Shape>& x, const T* w, const T* b, std::int64_
 }
 
 // The last tokens of a sequence, of those in the cache and its own, take the place of the first.
-template <class T, class Shape>
-void keep(T* cache, const ConvRows<T, Shape>& x, std::int64_t sequence) {
-  const std::int64_t kept = x.s.taps - 1, channels = x.s.mixed();
+template <class T>
+void keep(T* cache, const ConvRows<T>& x, std::int64_t sequence) {
+  const std::int64_t kept = x.s.taps - 1, channels = x.s.mixed;
   for (std::int64_t i = 0; i < kept; ++i) {
     T* const to = cache + (x.slots.of(sequence) * kept + i) * channels;
     if (const T* const row = x(sequence, x.s.length - 1, kept - 1 - i))
@@ -41,11 +41,12 @@ void keep(T* cache, const ConvRows<T, Shape>& x, std::int64_t sequence) {
 
 }  // namespace
 
-template <class T, class Shape>
+template <class T>
 void causal_conv_forward(T* mixed, T* cache, const T* projected, const T* w, const T* b,
-                         const std::int32_t* first_key, const CacheSlots& slots, const Shape& s) {
-  const std::int64_t channels = s.mixed();
-  const ConvRows<T, Shape> x{cache, projected, first_key, slots, s};
+                         const std::int32_t* first_key, const CacheSlots& slots,
+                         const ConvShape& s) {
+  const std::int64_t channels = s.mixed;
+  const ConvRows<T> x{cache, projected, first_key, slots, s};
   for_blocks(s.tokens(), rows_per_block(channels), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t token = begin; token < end; ++token) {
       T* const y = mixed + token * channels;
@@ -57,12 +58,13 @@ void causal_conv_forward(T* mixed, T* cache, const T* projected, const T* w, con
   for (std::int64_t i = 0; i < s.sequences; ++i) keep(cache, x, i);
 }
 
-template <class T, class Shape>
+template <class T>
 void causal_conv_backward(T* d_projected, T* dw, T* db, const T* d_mixed, const T* projected,
-                          const T* w, const T* b, const std::int32_t* first_key, const Shape& s) {
-  const std::int64_t channels = s.mixed(), of_weights = channels * s.taps,
+                          const T* w, const T* b, const std::int32_t* first_key,
+                          const ConvShape& s) {
+  const std::int64_t channels = s.mixed, of_weights = channels * s.taps,
                      blocks = (s.tokens() + kTokens - 1) / kTokens;
-  const ConvRows<T, Shape> x{nullptr, projected, first_key, {}, s};
+  const ConvRows<T> x{nullptr, projected, first_key, {}, s};
   std::vector<T> du(static_cast<std::size_t>(s.tokens() * channels)),
       part(static_cast<std::size_t>(blocks * (of_weights + channels)));  // dw and db of each block
   for_blocks(s.tokens(), kTokens, [&](std::int64_t begin, std::int64_t end) {
@@ -85,7 +87,7 @@ void causal_conv_backward(T* d_projected, T* dw, T* db, const T* d_mixed, const 
   for_blocks(s.tokens(), kTokens, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t token = begin; token < end; ++token) {
       const std::int64_t sequence = token / s.length, t = token % s.length;
-      T* const dx = d_projected + token * s.projected() + s.mixed_of_projected();
+      T* const dx = d_projected + token * s.projected + s.mixed_of_projected;
       std::fill_n(dx, channels, T(0));
       for (std::int64_t ahead = 0; ahead < s.taps && t + ahead < s.length; ++ahead) {
         if (x.first(sequence, t + ahead) > t) break;  // another document
@@ -102,15 +104,13 @@ void causal_conv_backward(T* d_projected, T* dw, T* db, const T* d_mixed, const 
   }
 }
 
-#define INSTANTIATE(T, Shape)                                                                  \
+#define INSTANTIATE(T)                                                                         \
   template void causal_conv_forward(T*, T*, const T*, const T*, const T*, const std::int32_t*, \
-                                    const CacheSlots&, const Shape&);                          \
+                                    const CacheSlots&, const ConvShape&);                      \
   template void causal_conv_backward(T*, T*, T*, const T*, const T*, const T*, const T*,       \
-                                     const std::int32_t*, const Shape&);
-INSTANTIATE(float, MambaShape)
-INSTANTIATE(double, MambaShape)
-INSTANTIATE(float, DeltaShape)
-INSTANTIATE(double, DeltaShape)
+                                     const std::int32_t*, const ConvShape&);
+INSTANTIATE(float)
+INSTANTIATE(double)
 #undef INSTANTIATE
 
 }  // namespace mt::cpu
