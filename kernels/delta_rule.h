@@ -18,11 +18,15 @@
 // beta, alpha are the end of `projected`, their gradients that of d_projected, of which nothing
 // else is written;  y, dy: [tokens, values];  dt_bias, A_log and their gradients: [value_heads];
 // first_key: [tokens] i32, where each token's document begins in its sequence, or null.  T: float
-// or double; gradients of what heads have are added up in f64.
+// or double; gradients of what heads have are added up in f64.  On the GPU float, bf16 or fp16, of
+// heads of at most kMostDeltaDim channels; states and sums are f32, gradients of what heads have
+// are f32, or bf16 if T is, and are added up over parts of the tokens that depend on the shape.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
+#include "kernels/cuda_types.h"
 #include "kernels/delta_shape.h"
 #include "kernels/mamba_shape.h"
 
@@ -51,3 +55,16 @@ void delta_rule_backward(T* d_mixed, T* d_projected, T* d_dt_bias, T* d_a_log, c
                          const T* mixed, const T* projected, const T* dt_bias, const T* a_log,
                          const std::int32_t* first_key, const DeltaShape& shape);
 }  // namespace mt::cpu
+
+namespace mt::cuda {
+template <class T>
+void delta_rule_forward(T* y, const T* mixed, const T* projected, const T* dt_bias, const T* a_log,
+                        const std::int32_t* first_key, const DeltaStates<float>& states,
+                        const DeltaShape& shape, cudaStream_t stream);
+std::size_t delta_rule_backward_work(const DeltaShape& shape);
+template <class T, class G>
+void delta_rule_backward(T* d_mixed, T* d_projected, G* d_dt_bias, G* d_a_log, const T* dy,
+                         const T* mixed, const T* projected, const T* dt_bias, const T* a_log,
+                         const std::int32_t* first_key, const DeltaShape& shape, void* work,
+                         cudaStream_t stream);
+}  // namespace mt::cuda

@@ -10,6 +10,8 @@
 
 namespace mt {
 
+inline constexpr std::int64_t kMostDeltaDim = 256;  // of keys and values, on a GPU
+
 struct DeltaShape {
   std::int64_t sequences = 0, length = 0;  // tokens of each
   std::int64_t key_heads = 0, value_heads = 0, key_dim = 0, value_dim = 0;

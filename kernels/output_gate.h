@@ -3,10 +3,12 @@
 // x, g, y and their gradients: [tokens, heads, head_dim].  A projection makes, for each group of
 // heads, their queries and then their gates:
 //   both[t, group, 0, h, :] = q[t, group, h, :]      both[t, group, 1, h, :] = g[t, group, h, :]
-// T: float or double.
+// T: float or double.  On the GPU float, bf16 or fp16, computed in f32; dx may be dy.
 #pragma once
 
 #include <cstdint>
+
+#include "kernels/cuda_types.h"
 
 namespace mt::cpu {
 template <class T>
@@ -19,3 +21,17 @@ void split_gates(T* q, T* g, const T* both, std::int64_t groups, std::int64_t wi
 template <class T>
 void merge_gates(T* both, const T* q, const T* g, std::int64_t groups, std::int64_t width);
 }  // namespace mt::cpu
+
+namespace mt::cuda {
+template <class T>
+void output_gate_forward(T* y, const T* x, const T* g, std::int64_t count, cudaStream_t stream);
+template <class T>
+void output_gate_backward(T* dx, T* dg, const T* dy, const T* x, const T* g, std::int64_t count,
+                          cudaStream_t stream);
+template <class T>
+void split_gates(T* q, T* g, const T* both, std::int64_t groups, std::int64_t width,
+                 cudaStream_t stream);
+template <class T>
+void merge_gates(T* both, const T* q, const T* g, std::int64_t groups, std::int64_t width,
+                 cudaStream_t stream);
+}  // namespace mt::cuda

@@ -1,7 +1,7 @@
 // The operations of a mixer with the gated delta rule (kernels/causal_conv.h, delta_rule.h,
-// delta_norm.h), and of attention's gate (output_gate.h).  They have no kernels for GPUs.  Rows and
-// their parts are as kernels/delta_shape.h says; rstd and states are of the sum_dtype, first_key
-// of i32.
+// delta_norm.h), and of attention's gate (output_gate.h).  Rows and their parts are as
+// kernels/delta_shape.h says; rstd and states are of the sum_dtype, first_key of i32.  On a GPU
+// heads have at most kMostDeltaDim channels.
 #pragma once
 
 #include "kernels/delta_norm.h"

@@ -76,6 +76,19 @@ ModelConfig hybrid(std::int64_t groups) {
 ModelConfig one_group() { return hybrid(1); }
 ModelConfig two_groups() { return hybrid(2); }
 
+// With the gated delta rule, of heads as Qwen3-Next's, between layers whose attention has a gate.
+ModelConfig delta() {
+  ModelConfig config = widened(small_delta());
+  config.ffn_hidden_size = 384;
+  config.linear_conv_kernel_dim = 4;
+  config.linear_key_head_dim = config.linear_value_head_dim = 128;
+  config.linear_num_key_heads = 2;
+  config.linear_num_value_heads = 4;
+  return config;
+}
+// With heads of no whole packs.
+ModelConfig odd_delta() { return widened(small_delta()); }
+
 // Some numbers in a block of q8_0, int4_128 or e4m3.
 void put_block(std::uint8_t* to, BlockType type, const float* x) {
   const std::int64_t count = form_of(type).elements;
@@ -187,31 +200,36 @@ class GpuPasses : public testing::TestWithParam<Case> {
                                     .form = form()});
   }
   static CacheForm form() { return {.in_codes = GetParam().in_codes}; }
-  bool passes_states_on() const { return pair_->gpu->config().family == ModelFamily::mamba; }
+  bool passes_states_on() const {
+    const ModelConfig& config = pair_->gpu->config();
+    return config.family == ModelFamily::mamba || config.may_have_linear_layers();
+  }
   std::unique_ptr<Pair> pair_;
 };
 
 INSTANTIATE_TEST_SUITE_P(
     Of, GpuPasses,
-    testing::Values(Case{"Gpt2InFp32", gpt2, DType::f32, 2e-5},
-                    Case{"LlamaInFp32", llama, DType::f32, 2e-5},
-                    Case{"UnusualInFp32", unusual, DType::f32, 2e-5},
-                    Case{"Gpt2InBf16", gpt2, DType::bf16, 2e-2},
-                    Case{"LlamaInBf16", llama, DType::bf16, 2e-2},
-                    Case{"UnusualInBf16", unusual, DType::bf16, 2e-2},
-                    Case{"LatentInFp32", latent, DType::f32, 2e-5},
-                    Case{"LatentInBf16", latent, DType::bf16, 2e-2},
-                    Case{"LlamaInFp16", llama, DType::f16, 4e-3},
-                    Case{"CodesInFp32", llama, DType::f32, 1e-2, true},
-                    Case{"CodesInBf16", llama, DType::bf16, 1e-1, true},
-                    Case{"UnusualCodesInFp16", unusual, DType::f16, 5e-2, true},
-                    Case{"HybridInFp32", one_group, DType::f32, 1e-4},
-                    Case{"HybridInBf16", one_group, DType::bf16, 5e-2},
-                    Case{"HybridInFp16", one_group, DType::f16, 1e-2},
-                    Case{"GroupsInBf16", two_groups, DType::bf16, 5e-2},
-                    Case{"TilesInBf16", llama, DType::bf16, 3e-2, false, BlockType::q8_0},
-                    Case{"FourBitsInBf16", llama, DType::bf16, 3e-2, false, BlockType::int4_128},
-                    Case{"EightBitsInBf16", llama, DType::bf16, 3e-2, false, BlockType::e4m3}),
+    testing::Values(
+        Case{"Gpt2InFp32", gpt2, DType::f32, 2e-5}, Case{"LlamaInFp32", llama, DType::f32, 2e-5},
+        Case{"UnusualInFp32", unusual, DType::f32, 2e-5},
+        Case{"Gpt2InBf16", gpt2, DType::bf16, 2e-2}, Case{"LlamaInBf16", llama, DType::bf16, 2e-2},
+        Case{"UnusualInBf16", unusual, DType::bf16, 2e-2},
+        Case{"LatentInFp32", latent, DType::f32, 2e-5},
+        Case{"LatentInBf16", latent, DType::bf16, 2e-2},
+        Case{"LlamaInFp16", llama, DType::f16, 4e-3},
+        Case{"CodesInFp32", llama, DType::f32, 1e-2, true},
+        Case{"CodesInBf16", llama, DType::bf16, 1e-1, true},
+        Case{"UnusualCodesInFp16", unusual, DType::f16, 5e-2, true},
+        Case{"HybridInFp32", one_group, DType::f32, 1e-4},
+        Case{"HybridInBf16", one_group, DType::bf16, 5e-2},
+        Case{"HybridInFp16", one_group, DType::f16, 1e-2},
+        Case{"GroupsInBf16", two_groups, DType::bf16, 5e-2},
+        Case{"DeltaInFp32", delta, DType::f32, 1e-4}, Case{"DeltaInBf16", delta, DType::bf16, 5e-2},
+        Case{"DeltaInFp16", delta, DType::f16, 1e-2},
+        Case{"OddDeltaInFp32", odd_delta, DType::f32, 1e-4},
+        Case{"TilesInBf16", llama, DType::bf16, 3e-2, false, BlockType::q8_0},
+        Case{"FourBitsInBf16", llama, DType::bf16, 3e-2, false, BlockType::int4_128},
+        Case{"EightBitsInBf16", llama, DType::bf16, 3e-2, false, BlockType::e4m3}),
     [](const auto& which) { return std::string(which.param.name); });
 
 TEST_P(GpuPasses, LogitsAsTheCpus) {

@@ -2,7 +2,8 @@
 // at the shapes of a step of 32768 tokens, hidden size 2048.  One JSON line a kernel: `bytes` are
 // the compulsory ones (each input read once, each output written once), `of_copy` is the rate over
 // that of copies timed in turn with the kernel; medians.  An argument selects kernels whose name
-// contains it.  A scan of Mamba-2's is of 8192 tokens, in heads of 64 channels and states of 128.
+// contains it.  A scan of Mamba-2's is of 8192 tokens, in heads of 64 channels and states of 128; a
+// gated delta rule is of as many, in Qwen3-Next's heads.
 #include <cuda_fp8.h>
 
 #include <algorithm>
@@ -15,6 +16,7 @@
 #include "kernels/adam.h"
 #include "kernels/chunk_scan.h"
 #include "kernels/cross_entropy.h"
+#include "kernels/delta_rule.h"
 #include "kernels/dropout.h"
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
@@ -376,6 +378,33 @@ void scans(Bench& bench) {
   }
 }
 
+void rules(Bench& bench) {
+  if (!bench.wants_any({"delta_rule_forward", "delta_rule_backward"})) return;
+  const DeltaShape s{.sequences = 1,
+                     .length = 8192,
+                     .key_heads = 16,
+                     .value_heads = 32,
+                     .key_dim = 128,
+                     .value_dim = 128};
+  const Data<bf16> mixed(s.tokens() * s.mixed()), projected(s.tokens() * s.projected()),
+      y(s.tokens() * s.values()), d_mixed(s.tokens() * s.mixed()),
+      d_projected(s.tokens() * s.projected()), heads(s.value_heads);
+  const Data<float> sums(2 * s.value_heads);
+  const Work work(cuda::delta_rule_backward_work(s));
+  const double token = 2 * static_cast<double>(s.tokens());
+  const auto in = static_cast<double>(s.mixed()), out = static_cast<double>(s.values());
+  bench("delta_rule_forward", token * (in + out), [&] {
+    cuda::delta_rule_forward<bf16>(y.data(), mixed.data(), projected.data(), heads.data(),
+                                   heads.data(), nullptr, {}, s, nullptr);
+  });
+  bench("delta_rule_backward", token * (2 * in + out), [&] {
+    cuda::delta_rule_backward<bf16, float>(d_mixed.data(), d_projected.data(), sums.data(),
+                                           sums.data() + s.value_heads, y.data(), mixed.data(),
+                                           projected.data(), heads.data(), heads.data(), nullptr, s,
+                                           work.data(), nullptr);
+  });
+}
+
 }  // namespace
 }  // namespace mt
 
@@ -392,4 +421,5 @@ int main(int argc, char** argv) {
   mt::optimizers(bench);
   mt::casts(bench);
   mt::scans(bench);
+  mt::rules(bench);
 }

@@ -48,6 +48,8 @@ sigmoid=(--num-experts 8 --moe-router-topk 2 --moe-router-score-function sigmoid
          --moe-shared-expert-intermediate-size 128)
 mamba=(--model-type mamba --mamba-head-dim 32 --mamba-state-dim 16 --mamba-num-groups 2 --position-embedding-type none
        --normalization RMSNorm --disable-bias-linear --untie-embeddings-and-output-weights)
+delta=(--experimental-attention-variant gated_delta_net --linear-attention-freq 2 --attention-output-gate --qk-layernorm
+       --apply-layernorm-1p --linear-num-key-heads 2 --linear-num-value-heads 4)
 
 kind gpt
 kind llama "${llama[@]}" "${groups[@]}"
@@ -75,6 +77,9 @@ kind 'clipped latents' "${llama[@]}" "${latent[@]}" --qk-clip --qk-clip-threshol
 kind mamba "${mamba[@]}"
 kind hybrid "${mamba[@]}" --hybrid-override-pattern 'M*M-'
 kind 'hybrid, sigmoid experts, further tokens' "${mamba[@]}" "${sigmoid[@]}" --squared-relu --hybrid-layer-pattern 'ME*E/*E'
+kind 'gated delta rule' "${llama[@]}" "${groups[@]}" "${delta[@]}" --rotary-percent 0.25
+kind 'gated delta rule of small heads, experts' "${llama[@]}" "${groups[@]}" "${delta[@]}" "${experts[@]}" --linear-key-head-dim 24 \
+     --linear-value-head-dim 36 --linear-conv-kernel-dim 3 --recompute-granularity full --recompute-method uniform --recompute-num-layers 1
 
 # Routers of a GPU choose what the CPU's have chosen, and weigh it by their own scores.
 for more in '' '--recompute-granularity full --recompute-method uniform --recompute-num-layers 1'; do

@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "base/command.h"
+#include "kernels/delta_shape.h"
 #include "kernels/image_quality.h"
 #include "kernels/relative_bias.h"
 #include "model/config/settings.h"
@@ -483,6 +484,13 @@ void ModelConfig::complete(int tensor_ranks) {
     fail(Exit::bad_config, "--quick-geglu: needs --num-experts");
   if (family == ModelFamily::mamba) complete_mamba(num_layers, hidden_size, tensor_ranks);
   if (has_experts()) check_experts(*this);
+}
+
+const char* ModelConfig::setting_of_cpus() const {
+  return has_alibi()                             ? "--position-embedding-type alibi"
+         : linear_key_head_dim > kMostDeltaDim   ? "--linear-key-head-dim above 256"
+         : linear_value_head_dim > kMostDeltaDim ? "--linear-value-head-dim above 256"
+                                                 : nullptr;
 }
 
 const char* ModelConfig::later_setting(bool Setting::*but) const {

@@ -147,9 +147,7 @@ struct ModelConfig : Sizes,
                                     : nullptr;
   }
   // What GPUs have no kernels for, likewise.
-  const char* setting_of_cpus() const {
-    return has_alibi() ? "--position-embedding-type alibi" : delta_setting();
-  }
+  const char* setting_of_cpus() const;
   bool has_proj_bias() const { return add_bias_linear && attention_bias; }
   bool has_qkv_bias() const {
     return (has_proj_bias() && qkv_bias && !is_internvit_tower()) || add_qkv_bias;

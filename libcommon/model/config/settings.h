@@ -71,14 +71,14 @@ void visit_delta_settings(Config& c, const Visit& visit) {
   using enum Section;
   constexpr Effect kModel = Effect::model;
   const auto of_gpts = [](Setting setting) { return with_experts(later(std::move(setting))); };
-  visit(c.attention_output_gate,
-        of_gpts({"--attention-output-gate", rules, kModel,
-                 "what attention makes is multiplied by sigmoids that its first matrix makes, too; "
-                 "on CPUs"}));
+  visit(
+      c.attention_output_gate,
+      of_gpts({"--attention-output-gate", rules, kModel,
+               "what attention makes is multiplied by sigmoids that its first matrix makes, too"}));
   visit(c.experimental_attention_variant,
         of_gpts({"--experimental-attention-variant", rules, Effect::part,
                  "gated_delta_net: layers that --linear-attention-freq names have the gated delta "
-                 "rule in the place of attention; on CPUs",
+                 "rule in the place of attention",
                  "TYPE", choice({kGatedDeltaNet})}));
   visit(c.linear_attention_freq,
         of_gpts({"--linear-attention-freq", rules, Effect::part,

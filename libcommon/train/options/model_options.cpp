@@ -138,7 +138,8 @@ void ModelOptions::check_legacy() const {
     fail(Exit::usage,
          "--use-legacy-models: not of a T5, whose two models in Megatron-LM were not compared");
   const bool has_family = model.family == ModelFamily::gpt || model.family == ModelFamily::bert;
-  const char* const later = model.setting_of_cpus();
+  const char* const later =
+      model.has_alibi() ? "--position-embedding-type alibi" : model.delta_setting();
   for (const auto& [differs, what] :
        {std::pair{!has_family, "experts, other layers or images"},
         std::pair{model.multi_latent_attention, "--multi-latent-attention"},
