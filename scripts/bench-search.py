@@ -129,8 +129,8 @@ def main():
 
             def train():
                 index = faiss.index_factory(options.columns, string)
-                if "IVF" in string and string.split(",")[-1].startswith("PQ"):
-                    faiss.downcast_index(faiss.extract_index_ivf(index)).do_polysemous_training = False
+                if "IVF" in string and isinstance(ivf := faiss.downcast_index(faiss.extract_index_ivf(index)), faiss.IndexIVFPQ):
+                    ivf.do_polysemous_training = False
                 theirs = timed(lambda: index.train(x))[0]
                 writes = timed(lambda: faiss.write_index(index, str(folder / "theirs")))[0]
                 tell("train", *trained, theirs, reads + writes)

@@ -8,7 +8,8 @@ reads what faiss made, and finds the same, where numbers may differ whose distan
 trained and empty index, `mt-retro-index add` keeps of each vector what faiss does, or, of one in a thousand at most, what is
 as near to it in float32; and recall@10 of 10,000 queries against exact search is at most half a point below faiss's, which is
 more than chance: over eight trainings of IVF64,Flat from rows in other orders its standard deviation is 0.0008, and 0.0015 of
-faiss's.  Prints a line an index; exits with 1 if any differs.
+faiss's.  Where tables are rounded to bytes (x4fs), what lies between two of these in float32 may become either: of one query in
+fifty at most what is found may differ by a unit.  Prints a line an index; exits with 1 if any differs.
 
 Needs from PyPI: faiss-cpu (tried with 1.15.1), numpy.
 """
@@ -27,19 +28,24 @@ import openblas_loops  # noqa: E402, F401, before faiss
 import faiss  # noqa: E402
 import numpy  # noqa: E402
 
-STRINGS = ["Flat", "IVF64,Flat", "IVF64_HNSW8,Flat", "IVF64,PQ16", "PQ16", "L2norm,PQ16", "OPQ16_32,IVF64_HNSW8,PQ16", "OPQ16,IVF64,PQ16", "SQ8", "SQ6", "SQ4",
-           "SQfp16", "SQbf16", "IVF64,SQ8", "IVF64_HNSW8,SQ4", "IVF64,SQfp16", "PCA32,Flat", "PCAR32,IVF64,SQ8", "PCAW32,SQ8",
-           "PCAWR32,IVF64,PQ16", "IVF64,PQ16,RFlat", "OPQ16_32,IVF64_HNSW8,PQ16,RFlat", "IVF64,SQ4,Refine(SQ8)"]
+STRINGS = ["Flat", "IVF64,Flat", "IVF64_HNSW8,Flat", "IVF64,PQ16", "PQ16", "L2norm,PQ16", "OPQ16_32,IVF64_HNSW8,PQ16",
+           "OPQ16,IVF64,PQ16", "SQ8", "SQ6", "SQ4", "SQfp16", "SQbf16", "IVF64,SQ8", "IVF64_HNSW8,SQ4", "IVF64,SQfp16",
+           "PCA32,Flat", "PCAR32,IVF64,SQ8", "PCAW32,SQ8", "PCAWR32,IVF64,PQ16", "IVF64,PQ16,RFlat",
+           "OPQ16_32,IVF64_HNSW8,PQ16,RFlat", "IVF64,SQ4,Refine(SQ8)", "PQ16x4", "IVF64,PQ16x4", "PQ16x4fs", "PQ32x4fs_64",
+           "IVF64,PQ16x4fs", "IVF64,PQ32x4fsr_96", "IVF64_HNSW8,PQ16x4fs", "OPQ16_32,IVF64_HNSW8,PQ16x4fsr", "PCA48,PQ24x4fs,RFlat",
+           "L2norm,IVF64,PQ32x4fs", "IVF64,PQ32x4fs,RFlat", "IVF64,PQ32x4fs,Refine(SQ8)"]
 FACTOR = 4  # of what is refined
 LISTS, EF, K, QUERIES = 8, 64, 10, 500
 RECALLED = 10000  # queries that recall is of
 
 
-def same(ids, distances, right_ids, right):
-    """Whether both found the same, but for those that are equally far."""
-    wrong = ids != right_ids
-    return numpy.allclose(distances, right, rtol=1e-4, atol=1e-4) and bool(
-        numpy.all(numpy.abs(distances - right)[wrong] <= 1e-5 * numpy.maximum(1, numpy.abs(right[wrong]))))
+def same(ids, distances, right_ids, right, rounded):
+    """Whether both found the same, but for those that are equally far, and for few queries where tables are rounded."""
+    apart = numpy.abs(distances - right)
+    differ = (apart > 1e-4 + 1e-4 * numpy.abs(right)) | ((ids != right_ids) & (apart > 1e-5 * numpy.maximum(1, numpy.abs(right))))
+    if not rounded:
+        return not differ.any()
+    return differ.any(axis=1).sum() <= len(ids) / 50 and bool(numpy.all(apart <= 0.02 * right))
 
 
 def kept(index, x):
@@ -128,11 +134,17 @@ def main():
             faiss.write_index(index, str(folder / "theirs"))
             run("add", "empty", "x.npy", "--output", "added", "--force")
             told = []
-            if not same(*ours("ours"), *theirs(faiss.read_index(str(folder / "ours")))):
+            rounded = "x4fs" in string
+            if not same(*ours("ours"), *theirs(faiss.read_index(str(folder / "ours"))), rounded):
                 told.append("faiss finds others in what mt-retro-index made")
-            if not same(*ours("theirs"), *theirs(index)):
+            if not same(*ours("theirs"), *theirs(index), rounded):
                 told.append("mt-retro-index finds others in what faiss made")
-            if not as_near(faiss.read_index(str(folder / "added")), index, x):
+            if rounded and "IVF" in string:  # of blocks in lists faiss does not tell what they stand for
+                differ = numpy.fromfile(folder / "added", "u1") != numpy.fromfile(folder / "theirs", "u1")
+                adds_same = differ.sum() <= len(x) / 1000
+            else:
+                adds_same = as_near(faiss.read_index(str(folder / "added")), index, x)
+            if not adds_same:
                 told.append("mt-retro-index adds others")
             here, there = recall("ours"), recall("theirs")
             if here < there - 0.005:

@@ -37,7 +37,10 @@ CASES = {"flat": ("Flat", 50, None), "inner": ("Flat", 50, None), "lists": ("IVF
          "codes": ("IVF8,PQ4", 200, 3), "opq": ("OPQ2_8,IVF4_HNSW4,PQ2", 50, 4), "graph": ("IVF32_HNSW4,Flat", 200, 5),
          "pca": ("PCAR8,IVF4,PQ2", 50, 4), "scalars": ("SQ6", 50, None), "half": ("SQfp16", 50, None), "brain": ("SQbf16", 50, None),
          "residuals": ("IVF4,SQ8", 50, 2), "whitened": ("PCAW8,SQ4", 50, None), "refined": ("IVF4,SQ4,RFlat", 50, 2),
-         "finer": ("OPQ2_8,IVF4,PQ2,Refine(SQ8)", 50, 4), "products": ("PQ4", 50, None), "normed": ("L2norm,IVF4,PQ2", 50, 2)}
+         "finer": ("OPQ2_8,IVF4,PQ2,Refine(SQ8)", 50, 4), "products": ("PQ4", 50, None), "normed": ("L2norm,IVF4,PQ2", 50, 2),
+         "halves": ("PQ8x4", 50, None), "odd": ("OPQ5_5,IVF4,PQ5x4", 50, 2), "whole": ("OPQ2_2,IVF4,PQ2", 50, 2), "fast": ("PQ8x4fs", 50, None),
+         "fast_lists": ("IVF4,PQ8x4fs_64", 200, 3), "fast_residuals": ("OPQ5_10,IVF4_HNSW4,PQ5x4fsr", 200, 3),
+         "fast_refined": ("IVF4,PQ8x4fs,RFlat", 50, 2)}
 FACTOR = 2  # times as many are found before they are refined
 
 
@@ -48,6 +51,8 @@ def main():
     numpy.save(FOLDER / "vectors.npy", vectors(0, 200))
     for name, (string, count, lists) in CASES.items():
         index = faiss.index_factory(COLUMNS, string, faiss.METRIC_INNER_PRODUCT if name == "inner" else faiss.METRIC_L2)
+        if name == "whole":
+            faiss.downcast_index(faiss.extract_index_ivf(index)).by_residual = False
         index.train(vectors(0, TRAINED))
         index.add(vectors(0, count))
         if isinstance(index, faiss.IndexRefine):

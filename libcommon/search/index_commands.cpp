@@ -233,7 +233,7 @@ void BuildIndexOptions::add_train_to(CommandLine& cl) {
   cl.option(
       "--retro-index-str,--index-str", &string, "STRING",
       "what it is made of: [PCAd,|OPQm[_d],|L2norm,][IVFn[k|M][_HNSWm],]CODE[,RFlat], and for CODE "
-      "Flat, SQ8, SQ6, SQ4, SQfp16, SQbf16 or PQm");
+      "Flat, SQ8, SQ6, SQ4, SQfp16, SQbf16, PQm, PQmx4 or PQmx4fs[r][_b]");
   cl.required("--retro-index-str");
   add_rest_to(cl);
 }

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "search/code_blocks.h"
 
 namespace mt {
 namespace {
@@ -52,9 +53,9 @@ class IndexReader {
       index.kind = flat(kind);
     else if (kind == "IxSQ")
       index.kind = scalars();
-    else if (kind == "IxPq")
-      index.kind = products();
-    else if (kind == "IwFl" || kind == "IwPQ" || kind == "IwSq")
+    else if (kind == "IxPq" || kind == "IPfs")
+      index.kind = products(kind);
+    else if (kind == "IwFl" || kind == "IwPQ" || kind == "IwPf" || kind == "IwSq")
       index.kind = ivf(kind);
     else
       refuse(kind);
@@ -96,8 +97,10 @@ class IndexReader {
     if (kind.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789") !=
         std::string::npos)
       damaged("begins with no name of a kind of index");
-    fail(Exit::bad_data, path_, ": is an index of faiss's kind ", kind,
-         ", expected IxF2, IxFI, IxSQ, IxPq, IwFl, IwSq or IwPQ, or one of them in IxPT or IxRF");
+    fail(
+        Exit::bad_data, path_, ": is an index of faiss's kind ", kind,
+        ", expected IxF2, IxFI, IxSQ, IxPq, IPfs, IwFl, IwSq, IwPQ or IwPf, or one of them in IxPT "
+        "or IxRF");
   }
   Bytes take(std::uint64_t bytes) {
     if (bytes > rest_.size()) damaged("ends early");
@@ -278,7 +281,7 @@ class IndexReader {
       damaged("its ", lists, " lists do not have as many centres, or it is not trained");
     if (get<std::uint8_t>() > 1) damaged("has a map of numbers");
     list<std::int64_t>();
-    if (kind == "IwPQ") index.quantizer = product_quantizer_of_lists(h.columns);
+    if (kind == "IwPQ" || kind == "IwPf") read_products_of_lists(index, kind == "IwPf");
     if (kind == "IwSq") {
       index.quantizer = scalar_quantizer(h.columns);
       const auto size = get<std::uint64_t>();
@@ -288,7 +291,10 @@ class IndexReader {
       if (static_cast<std::int64_t>(size) != index.bytes_in_list())
         damaged("its scalar codes are not what its sizes say");
     }
-    read_lists(index, lists);
+    if (index.fast)
+      read_lists_of_blocks(index, lists);
+    else
+      read_lists(index, lists);
     if (index.count != h.size) damaged("its lists have ", index.count, " vectors of ", h.size);
     index.trained = true;
     return index;
@@ -298,50 +304,113 @@ class IndexReader {
     ProductQuantizer q;
     q.columns = static_cast<std::int64_t>(get<std::uint64_t>());
     q.parts = static_cast<std::int64_t>(get<std::uint64_t>());
-    const auto bits = get<std::uint64_t>();
+    q.bits = static_cast<std::int64_t>(get<std::uint64_t>());
     q.centres = list<float>();
-    if (bits != ProductQuantizer::kBits)
-      fail(Exit::bad_data, path_, ": has product codes of ", bits, " bits, expected ",
-           ProductQuantizer::kBits);
+    if (q.bits != 8 && q.bits != 4)
+      fail(Exit::bad_data, path_, ": has product codes of ", q.bits, " bits, expected 8 or 4");
     if (q.columns != columns || q.parts < 1 || q.columns % q.parts != 0 ||
-        std::ssize(q.centres) != q.columns * ProductQuantizer::kCentres)
+        std::ssize(q.centres) != q.columns * q.part_centres())
       damaged("its product quantizer is not what its sizes say");
     return q;
   }
 
-  ProductQuantizer product_quantizer_of_lists(std::int64_t columns) {
-    if (get<std::uint8_t>() == 0)
-      fail(Exit::bad_data, path_,
-           ": has product codes of whole vectors, expected those of what is left of the centre");
+  void read_products_of_lists(IvfIndex& index, bool fast) {
+    index.of_whole = get<std::uint8_t>() == 0;
     const auto size = get<std::uint64_t>();
-    ProductQuantizer q = product_quantizer(columns);
-    if (static_cast<std::int64_t>(size) != q.parts)
+    std::uint64_t parts = 0;
+    if (fast) {
+      index.fast.emplace().block = get<std::int32_t>();
+      parts = get<std::uint64_t>();
+      index.fast->way = get<std::int32_t>();
+      index.fast->queries = get<std::int64_t>();
+    }
+    index.quantizer = product_quantizer(index.centres.columns);
+    if (static_cast<std::int64_t>(size) != index.product()->code_size())
       damaged("its product codes are not what its sizes say");
-    return q;
+    if (fast) check_fast_scan(index, parts);
   }
 
-  IvfIndex products() {
+  // parts: of codes in blocks, an even number.
+  void check_fast_scan(const IvfIndex& index, std::uint64_t parts) const {
+    const std::int64_t block = index.fast->block;
+    if (block < 1 || block > FastScan::kMostBlock || block % FastScan::kBlock != 0 ||
+        index.product()->bits != 4 ||
+        static_cast<std::int64_t>(parts) != 2 * index.product()->code_size())
+      damaged("has blocks of ", block, " codes of ", parts, " parts of ", index.product()->bits,
+              " bits");
+  }
+
+  // Codes of so many vectors.
+  std::vector<std::uint8_t> codes_of_blocks(const IvfIndex& index, std::int64_t count) {
+    const std::vector<std::uint8_t> blocks = list<std::uint8_t>();
+    const std::int64_t block = index.fast->block, size = index.bytes_in_list();
+    const std::int64_t full = std::ssize(blocks) / size / block;
+    if (std::ssize(blocks) % size != 0 || std::ssize(blocks) / size % block != 0 ||
+        count > full * block || count <= (full - 1) * block)
+      damaged("has blocks of ", blocks.size(), " bytes for ", count, " vectors");
+    return from_blocks(blocks, count, size, block);
+  }
+
+  IvfIndex products(const std::string& kind) {
     const Head h = head();
-    if (h.inner) fail(Exit::bad_data, path_, ": is an IxPq by inner products, expected distances");
+    if (h.inner)
+      fail(Exit::bad_data, path_, ": is an ", kind, " by inner products, expected distances");
     IvfIndex index{.trained = h.trained, .in_lists = false};
+    index.quantizer = product_quantizer(h.columns);  // whose centres bear out the columns
     index.centres = {.columns = h.columns,
                      .vectors = std::vector<float>(static_cast<std::size_t>(h.columns))};
-    index.quantizer = product_quantizer(h.columns);
     index.wanted = 1;
     IvfIndex::List& all = index.lists.emplace_back();
-    all.codes = list<std::uint8_t>();
+    if (kind == "IPfs") {
+      read_fast_scan(index);
+      all.codes = codes_of_blocks(index, h.size);
+    } else {
+      all.codes = list<std::uint8_t>();
+    }
     const std::int64_t size = index.bytes_in_list();
     index.count = std::ssize(all.codes) / size;
     if (!h.trained || index.count != h.size || std::ssize(all.codes) % size != 0)
       damaged("does not have the ", h.size, " vectors that it says, or is not trained");
     all.ids.resize(static_cast<std::size_t>(index.count));
     std::iota(all.ids.begin(), all.ids.end(), std::int64_t{0});
+    if (kind == "IPfs") return index;
     const auto way = get<std::int32_t>();
     if (way != 0)
       fail(Exit::bad_data, path_, ": is an IxPq that is searched in faiss's way ", way,
            ", expected 0, by distances from codes");
     take(sizeof(std::uint8_t) + sizeof(std::int32_t));  // of other ways
     return index;
+  }
+
+  void read_fast_scan(IvfIndex& index) {
+    index.of_whole = true;
+    index.fast.emplace().way = get<std::int32_t>();
+    index.fast->block = get<std::int32_t>();
+    index.fast->queries = get<std::int32_t>();
+    take(sizeof(std::uint64_t));  // vectors, with those that fill the last block
+    check_fast_scan(index, get<std::uint64_t>());
+  }
+
+  void read_lists_of_blocks(IvfIndex& index, std::uint64_t count) {
+    if (word() != "ilbl") damaged("its lists are not in the file");
+    const auto lists = get<std::uint64_t>();
+    take(sizeof(std::uint64_t));  // the size of a code, or 2^64 - 1
+    const auto block = get<std::int64_t>(), bytes = get<std::int64_t>();
+    if (lists != count || block != index.fast->block || bytes != block * index.bytes_in_list())
+      damaged("has ", lists, " lists of blocks of ", block, " codes in ", bytes, " bytes");
+    index.wanted = static_cast<std::int64_t>(lists);
+    index.lists.resize(lists);
+    for (IvfIndex::List& of : index.lists) {
+      of.ids = list<std::int64_t>();
+      check_ids(of.ids);
+      of.codes = codes_of_blocks(index, std::ssize(of.ids));
+      index.count += std::ssize(of.ids);
+    }
+  }
+
+  void check_ids(std::span<const std::int64_t> ids) const {
+    for (const std::int64_t id : ids)
+      if (id < 0 || id >= kMostIds) damaged("has a vector of number ", id);
   }
 
   void read_lists(IvfIndex& index, std::uint64_t count) {
@@ -368,8 +437,7 @@ class IndexReader {
       if (sizes[i] > rest_.size() / (size + sizeof(std::int64_t))) damaged("ends early");
       index.lists[i].codes = numbers<std::uint8_t>(sizes[i] * size);
       index.lists[i].ids = numbers<std::int64_t>(sizes[i]);
-      for (const std::int64_t id : index.lists[i].ids)
-        if (id < 0 || id >= kMostIds) damaged("has a vector of number ", id);
+      check_ids(index.lists[i].ids);
       index.count += static_cast<std::int64_t>(sizes[i]);
     }
   }

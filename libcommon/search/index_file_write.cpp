@@ -1,6 +1,8 @@
 // Writing of faiss's files (index_file.h).
 #include "search/index_file.h"
 
+#include "search/code_blocks.h"
+
 namespace mt {
 namespace {
 
@@ -90,23 +92,32 @@ class IndexWriterOf {
   void write_product_quantizer(const ProductQuantizer& quantizer) {
     put(static_cast<std::uint64_t>(quantizer.columns));
     put(static_cast<std::uint64_t>(quantizer.parts));
-    put(static_cast<std::uint64_t>(ProductQuantizer::kBits));
+    put(static_cast<std::uint64_t>(quantizer.bits));
     list(quantizer.centres);
   }
   void write_products(const IvfIndex& index) {
     const ProductQuantizer& quantizer = *index.product();
-    word("IxPq");
+    word(index.fast ? "IPfs" : "IxPq");
     head(quantizer.columns, index.count, false);
     write_product_quantizer(quantizer);
+    if (index.fast) {
+      const std::int64_t block = index.fast->block;
+      put(index.fast->way);
+      put(static_cast<std::int32_t>(block));
+      put(static_cast<std::int32_t>(index.fast->queries));
+      put((index.count + block - 1) / block * block);
+      put(2 * quantizer.code_size());
+      return write_blocks(index, index.lists.front());
+    }
     list(index.lists.front().codes);
     put(std::int32_t{0});  // what is asked for is found by its distances from codes,
     put(std::uint8_t{0});  // not by bits of their numbers, which this would be of
-    put(static_cast<std::int32_t>(quantizer.parts * ProductQuantizer::kBits + 1));
+    put(static_cast<std::int32_t>(quantizer.parts * quantizer.bits + 1));
   }
   void write_kind(const IvfIndex& index) {
     if (!index.in_lists) return write_products(index);
     const std::int64_t columns = index.centres.columns;
-    word(index.product() ? "IwPQ" : index.scalar() ? "IwSq" : "IwFl");
+    word(index.fast ? "IwPf" : index.product() ? "IwPQ" : index.scalar() ? "IwSq" : "IwFl");
     head(columns, index.count, false);
     put(static_cast<std::uint64_t>(index.lists.size()));
     put(static_cast<std::uint64_t>(index.default_lists));
@@ -126,8 +137,14 @@ class IndexWriterOf {
     put(std::uint8_t{0});   // no map of numbers
     put(std::uint64_t{0});  // in it
     if (const ProductQuantizer* const product = index.product()) {
-      put(std::uint8_t{1});  // of what is left of the centre
-      put(static_cast<std::uint64_t>(product->parts));
+      put(std::uint8_t{!index.of_whole});  // of what is left of the centre
+      put(static_cast<std::uint64_t>(product->code_size()));
+      if (index.fast) {
+        put(static_cast<std::int32_t>(index.fast->block));
+        put(2 * product->code_size());
+        put(index.fast->way);
+        put(index.fast->queries);
+      }
       write_product_quantizer(*product);
     }
     if (const ScalarQuantizer* const scalar = index.scalar()) {
@@ -135,7 +152,24 @@ class IndexWriterOf {
       put(static_cast<std::uint64_t>(scalar->code_size()));
       put(std::uint8_t{1});
     }
-    write_lists(index);
+    if (index.fast)
+      write_lists_of_blocks(index);
+    else
+      write_lists(index);
+  }
+  void write_blocks(const IvfIndex& index, const IvfIndex::List& of) {
+    list(in_blocks(of.codes, index.bytes_in_list(), index.fast->block));
+  }
+  void write_lists_of_blocks(const IvfIndex& index) {
+    const std::int64_t size = index.bytes_in_list(), block = index.fast->block;
+    word("ilbl");
+    constexpr std::int64_t kUnsaid = -1;  // the size of a code, which blocks need not have
+    for (const std::int64_t number : {std::ssize(index.lists), kUnsaid, block, block * size})
+      put(number);
+    for (const IvfIndex::List& of : index.lists) {
+      list(of.ids);
+      write_blocks(index, of);
+    }
   }
   void write_lists(const IvfIndex& index) {
     word("ilar");

@@ -65,11 +65,11 @@ std::int64_t IvfIndex::next_id() const {
 }
 
 std::int64_t IvfIndex::fewest_vectors() const {
-  return std::max(wanted, product() ? ProductQuantizer::kCentres : 1);
+  return std::max(wanted, product() ? product()->part_centres() : 1);
 }
 
 std::int64_t IvfIndex::bytes_in_list() const {
-  if (product()) return product()->parts;
+  if (product()) return product()->code_size();
   return scalar() ? scalar()->code_size() : centres.code_size();
 }
 
@@ -84,10 +84,10 @@ std::int64_t IvfIndex::code_size() const { return bytes_of_list(*this) + bytes_i
 
 std::vector<std::uint8_t> IvfIndex::encode(ConstTensor vectors, Products& products) const {
   const std::int64_t size = bytes_in_list(), bytes = bytes_of_list(*this);
-  const Assigned of = assign(vectors, quantizer.index() != 0, products);
+  const Assigned of = assign(vectors, quantizer.index() != 0 && !of_whole, products);
   std::vector<std::uint8_t> codes;
   if (product())
-    codes = product()->encode(of.residuals, products);
+    codes = product()->encode(of_whole ? vectors : ConstTensor(of.residuals), products);
   else if (scalar())
     codes = scalar()->encode(products.values<float>(of.residuals));
   else
@@ -125,6 +125,7 @@ void IvfIndex::add_codes(std::span<const std::uint8_t> codes, std::int64_t first
       const std::uint64_t number = list_of[static_cast<std::size_t>(i)];
       if (number % kShares != static_cast<std::uint64_t>(share)) continue;
       List& list = lists[number];
+      list.by_parts.clear();
       const auto code = codes.begin() + i * each;
       list.codes.insert(list.codes.end(), code + bytes, code + each);
       list.ids.push_back((in_lists ? first : count) + i);
@@ -137,8 +138,7 @@ bool IvfIndex::merge(const IvfIndex& other) {
   const auto same_codes = [&] {
     if (quantizer.index() != other.quantizer.index()) return false;
     if (product())
-      return product()->parts == other.product()->parts &&
-             product()->centres == other.product()->centres;
+      return *product() == *other.product() && of_whole == other.of_whole && fast == other.fast;
     return !scalar() || *scalar() == *other.scalar();
   };
   if (centres.columns != other.centres.columns || centres.vectors != other.centres.vectors ||
@@ -148,6 +148,7 @@ bool IvfIndex::merge(const IvfIndex& other) {
   for (std::size_t i = 0; i < lists.size(); ++i) {
     List& to = lists[i];
     const List& more = other.lists[i];
+    to.by_parts.clear();
     to.codes.insert(to.codes.end(), more.codes.begin(), more.codes.end());
     for (const std::int64_t id : more.ids) to.ids.push_back(next + id);
   }

@@ -152,15 +152,16 @@ void IvfIndex::train(std::span<const float> vectors, Products& products) {
     graph->build(centres.vectors, columns);
   else if (graph)
     built = std::async(std::launch::async, [&] { graph->build(centres.vectors, columns); });
-  const auto left_of = [&](std::int64_t most) {
-    const std::vector<float> drawn = drawn_rows(vectors, columns, most, 1234);
-    return assign(products.rows(Products::kVectors, drawn, columns), true, products);
+  std::vector<float> drawn;
+  const auto left_of = [&](std::int64_t most) -> ConstTensor {
+    drawn = drawn_rows(vectors, columns, most, 1234);
+    const ConstTensor rows = products.rows(Products::kVectors, drawn, columns);
+    return of_whole ? rows : assign(rows, true, products).residuals;
   };
   if (auto* const product = std::get_if<ProductQuantizer>(&quantizer))
-    product->train(left_of(kPointsPerCentre * ProductQuantizer::kCentres).residuals,
-                   kCodeIterations, products);
+    product->train(left_of(kPointsPerCentre * product->part_centres()), kCodeIterations, products);
   if (auto* const scalar = std::get_if<ScalarQuantizer>(&quantizer))
-    scalar->train(products.values<float>(left_of(kRanged).residuals));
+    scalar->train(products.values<float>(left_of(kRanged)));
   if (built.valid()) built.get();
   trained = true;
 }
@@ -199,8 +200,9 @@ FoundVectors IvfIndex::near(std::span<const float> vectors, std::int64_t count,
   return found;
 }
 
-// A code's distance from a vector x is that of x - c - r, with its list's centre c and the
-// quantizer's r: |x - c|^2 + (|r|^2 + 2 c r) - 2 x r.  The middle term depends on the code alone.
+// A code's distance from a vector x is that of x - c - r, with its list's centre c, or 0 where
+// codes are of whole vectors, and the quantizer's r: |x - c|^2 + (|r|^2 + 2 c r) - 2 x r.  The
+// middle term depends on the code alone.
 void IvfIndex::make_terms(Products& products) {
   const ProductQuantizer& of = *product();
   products.each(std::ssize(lists), [&](std::int64_t number) {
@@ -209,19 +211,18 @@ void IvfIndex::make_terms(Products& products) {
     const float* const centre =
         &centres.vectors[static_cast<std::size_t>(number * centres.columns)];
     std::vector<float> r(static_cast<std::size_t>(centres.columns));
-    const std::int64_t width = of.part_columns();
     list.terms.clear();
-    for (auto code = list.codes.begin(); code != list.codes.end(); code += of.parts) {
-      for (std::int64_t part = 0; part < of.parts; ++part)
-        std::copy_n(of.centres.begin() + (part * ProductQuantizer::kCentres + code[part]) * width,
-                    width, r.begin() + part * width);
-      list.terms.push_back(cpu::inner_product(r.data(), r.data(), centres.columns) +
-                           2 * cpu::inner_product(centre, r.data(), centres.columns));
+    const auto size = static_cast<std::size_t>(of.code_size());
+    for (std::size_t at = 0; at < list.codes.size(); at += size) {
+      of.decode(&list.codes[at], r.data());
+      const float own = cpu::inner_product(r.data(), r.data(), centres.columns);
+      list.terms.push_back(
+          of_whole ? own : own + 2 * cpu::inner_product(centre, r.data(), centres.columns));
     }
     list.largest_term = 0;
     for (const float term : list.terms)
       list.largest_term = std::max(list.largest_term, Nearest::known(std::abs(term)));
-    if (cpu::sums_bytes()) list.by_parts = cpu::by_parts(list.codes, of.parts);
+    if (cpu::sums_bytes()) list.by_parts = cpu::by_parts(list.codes, of.code_size());
   });
 }
 
@@ -233,15 +234,16 @@ class Visit {
   // turned: ProductQuantizer::turned().
   Visit(const ProductQuantizer& quantizer, std::span<const float> turned, const float* vector,
         std::int64_t count)
-      : bytes_(static_cast<std::size_t>(quantizer.parts)),
+      : bytes_(static_cast<std::size_t>(quantizer.code_size())),
         best_(count),
-        table_(bytes_ * ProductQuantizer::kCentres) {
+        table_(static_cast<std::size_t>(quantizer.parts * quantizer.part_centres())) {
     quantizer.fill_table(vector, true, turned, table_);
     for (float& product : table_) product *= -2;
+    table_ = quantizer.of_bytes(std::move(table_));
     if (cpu::sums_bytes()) bounds_.fill(table_);
   }
 
-  // far_of: its centre's distance.
+  // far_of: its centre's distance, or that of zero where codes are of whole vectors.
   void look_through(const IvfIndex::List& list, float far_of) {
     if (!bounds_.bytes.empty()) return look_through_near(list, far_of);
     constexpr std::size_t kTogether = 8;  // sums that do not wait for each other
@@ -252,7 +254,7 @@ class Visit {
       float far[kTogether];
       for (std::size_t k = 0; k < kTogether; ++k) far[k] = far_of + list.terms[j + k];
       const float* part = table_.data();
-      for (std::size_t p = 0; p < bytes_; ++p, part += ProductQuantizer::kCentres)
+      for (std::size_t p = 0; p < bytes_; ++p, part += ProductQuantizer::kByte)
         for (std::size_t k = 0; k < kTogether; ++k) far[k] += part[code[k * bytes_ + p]];
       for (std::size_t k = 0; k < kTogether; ++k) add(far[k], list.ids[j + k]);
     }
@@ -268,8 +270,7 @@ class Visit {
   void add_code(const IvfIndex::List& list, std::size_t j, float far_of) {
     const std::uint8_t* const code = &list.codes[j * bytes_];
     float far = far_of + list.terms[j];
-    for (std::size_t p = 0; p < bytes_; ++p)
-      far += table_[p * ProductQuantizer::kCentres + code[p]];
+    for (std::size_t p = 0; p < bytes_; ++p) far += table_[p * ProductQuantizer::kByte + code[p]];
     add(far, list.ids[j]);
   }
   // Those alone whose lower bounds, less what the sums of both may lose, are near enough.
@@ -297,7 +298,7 @@ class Visit {
 
   std::size_t bytes_;
   Nearest best_;
-  std::vector<float> table_;  // of what parts of codes add to a distance
+  std::vector<float> table_;  // of what bytes of codes add to a distance
   cpu::ByteTables bounds_ = {};
 };
 
@@ -361,16 +362,19 @@ FoundVectors IvfIndex::search(std::span<const float> of, const IndexSearch& opti
   const auto of_row = [&](std::int64_t row) {
     return of.subspan(static_cast<std::size_t>(row * columns));
   };
+  if (fast) return fast_search(of, coarse, options.count, products);
   if (product()) {
     const std::vector<float> turned = product()->turned();
     make_terms(products);
     products.each(rows, [&](std::int64_t row) {
-      Visit visit(*product(), turned, of_row(row).data(), options.count);
+      const float* const x = of_row(row).data();
+      Visit visit(*product(), turned, x, options.count);
+      const float length = of_whole ? cpu::inner_product(x, x, columns) : 0;
       for (std::int64_t i = row * visited; i < (row + 1) * visited; ++i) {
         const std::int64_t list = coarse.ids[static_cast<std::size_t>(i)];
         if (list < 0) break;
         visit.look_through(lists[static_cast<std::size_t>(list)],
-                           coarse.distances[static_cast<std::size_t>(i)]);
+                           of_whole ? length : coarse.distances[static_cast<std::size_t>(i)]);
       }
       put(found, row, options.count, visit.best().sorted(), 1.0F);
     });

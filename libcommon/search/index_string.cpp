@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* kGrammar =
     "[PCAd,|OPQm[_d],|L2norm,][IVFn[k|M][_HNSWm],]CODE[,RFlat|,Refine(CODE)], and for CODE Flat, "
-    "SQ8, SQ6, SQ4, SQfp16, SQbf16 or PQm";
+    "SQ8, SQ6, SQ4, SQfp16, SQbf16, PQm, PQmx4 or PQmx4fs[r][_b]";
 
 class Reader {
  public:
@@ -89,7 +89,7 @@ class Reader {
     }
     expect(",");
     if (take("PQ")) {
-      ivf.quantizer = product_codes();
+      product_codes(ivf);
     } else if (const auto scalar = scalar_codes()) {
       ivf.quantizer = *scalar;
     } else {
@@ -101,15 +101,22 @@ class Reader {
     IvfIndex all{.in_lists = false};
     all.wanted = 1;
     all.centres.columns = columns_;
-    all.quantizer = product_codes();
+    product_codes(all);
     return all;
   }
-  ProductQuantizer product_codes() {
-    const ProductQuantizer codes{.columns = columns_, .parts = number()};
+  void product_codes(IvfIndex& index) {
+    ProductQuantizer codes{.columns = columns_, .parts = number()};
     divides(codes.parts);
-    if (take("x") && number() != ProductQuantizer::kBits)
-      refuse("expected codes of ", ProductQuantizer::kBits, " bits");
-    return codes;
+    if (take("x")) codes.bits = number();
+    if (codes.bits != 8 && codes.bits != 4) refuse("expected codes of 8 or 4 bits");
+    index.quantizer = codes;
+    if (codes.bits != 4 || !take("fs")) return;
+    index.of_whole = !index.in_lists || !take("r");
+    index.fast.emplace();
+    if (take("_")) index.fast->block = number();
+    if (index.fast->block % FastScan::kBlock != 0 || index.fast->block > FastScan::kMostBlock)
+      refuse("expected blocks of a multiple of ", FastScan::kBlock, " up to ", FastScan::kMostBlock,
+             ", not ", index.fast->block);
   }
   FlatIndex flat() {
     expect("Flat");

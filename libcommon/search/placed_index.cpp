@@ -310,7 +310,10 @@ FoundVectors PlacedIndex::search(std::span<const float> of, const IndexSearch& o
 
 IndexSearcher::IndexSearcher(VectorIndex& index, Products& products)
     : index_(index), products_(products) {
-  if (products.device() != Device::cpu) placed_.emplace(index, products);
+  const auto* const ivf = std::get_if<IvfIndex>(&index.kind);
+  const bool can_be_placed =
+      ivf == nullptr || !ivf->product() || (ivf->product()->bits == 8 && !ivf->of_whole);
+  if (products.device() != Device::cpu && can_be_placed) placed_.emplace(index, products);
 }
 
 FoundVectors IndexSearcher::search(std::span<const float> of, const IndexSearch& options) {

@@ -1,7 +1,8 @@
 // PlacedIndex: the vectors of a VectorIndex, or their codes, where products are made, and searches
 // there: what is exact by a product of matrices, lists by kernels/list_scan.h.  It finds what the
 // index itself finds on the CPU, but for what rounding makes nearer, and compares all centres of
-// lists, where that may walk through a graph.  The index must not change meanwhile.
+// lists, where that may walk through a graph.  Codes of products are of eight bits, and of what
+// vectors differ from centres by.  The index must not change meanwhile.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +46,8 @@ class PlacedIndex {
   std::vector<std::int64_t> begins_ = {};  // of lists
 };
 
-// The index's own search on the CPU, and a placed one's on a GPU.
+// The index's own search on the CPU, and a placed one's on a GPU, but for products' codes of four
+// bits or of whole vectors, which the CPU looks through in any case.
 class IndexSearcher {
  public:
   IndexSearcher(VectorIndex& index, Products& products);

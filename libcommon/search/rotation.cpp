@@ -282,7 +282,7 @@ void Rotation::apply(Tensor y, ConstTensor vectors, Products& products) const {
 
 std::int64_t Rotation::fewest_vectors() const {
   if (to_length_1) return 1;
-  return parts > 0 ? ProductQuantizer::kCentres : out + 1;
+  return parts > 0 ? ProductQuantizer().part_centres() : out + 1;
 }
 
 std::int64_t Rotation::training_numbers(std::int64_t vectors) const {

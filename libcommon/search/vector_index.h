@@ -37,6 +37,16 @@ struct FoundVectors {
   std::vector<float> distances;
 };
 
+// How faiss's fast scan keeps an index's codes, and searches them: in files alone.
+struct FastScan {
+  static constexpr std::int64_t kBlock = 32,
+                                kMostBlock = 160;  // which divides it; and what it may be
+  std::int64_t block = kBlock;                     // vectors whose codes lie together
+  std::int32_t way = 0;                            // of faiss's, which 0 leaves to it
+  std::int64_t queries = 0;                        // together, likewise
+  bool operator==(const FastScan&) const = default;
+};
+
 // The kinds of index.  They have the same members: size() counts vectors, width() is their columns,
 // code_size() the bytes of one's code, and encode() gives codes, of vectors where products are
 // made, that add_codes() takes, by several threads, those of the arena that calls, of vectors
@@ -91,7 +101,7 @@ struct IvfIndex {
     std::vector<std::uint8_t> codes = {};
     std::vector<std::int64_t> ids = {};
     // What the first search makes of codes of products: what each adds to distances, the largest of
-    // these by size, and the codes part by part (kernels/code_sums.h).
+    // these by size, and the codes part by part (kernels/code_sums.h, kernels/nibble_sums.h).
     std::vector<float> terms = {};
     float largest_term = 0;
     std::vector<std::uint8_t> by_parts = {};
@@ -105,6 +115,9 @@ struct IvfIndex {
   std::optional<Hnsw> graph = {};  // of the centres
   // It codes what vectors differ from the centres by; nothing: codes are the vectors.
   std::variant<std::monostate, ProductQuantizer, ScalarQuantizer> quantizer = {};
+  bool of_whole = false;  // products' codes are of the vectors themselves
+  std::optional<FastScan> fast =
+      {};                        // products' codes of four bits are searched by tables of bytes
   std::int64_t wanted = 0;       // lists
   std::vector<List> lists = {};  // those, once it is trained
   std::int64_t count = 0;        // of vectors
@@ -139,6 +152,10 @@ struct IvfIndex {
   // By the graph, if there is one, on the CPU; a GPU compares all centres.
   Assigned assign(ConstTensor vectors, bool with_residuals, Products& products) const;
   void make_terms(Products& products);
+  // What the first search makes of `fast` codes is made, and they are looked through.  coarse:
+  // near() of the vectors.
+  FoundVectors fast_search(std::span<const float> of, const FoundVectors& coarse,
+                           std::int64_t count, Products& products);
 };
 
 // Finer codes of an index's vectors, by which the nearest of those that it finds are told.
@@ -195,9 +212,9 @@ class VectorIndex {
 
 // An index of nothing, by squared distances, of faiss's index string:
 //   [PCA[W][R]d,|OPQm[_d],|L2norm,][IVFn[k|M][_HNSWm],]CODE[,RFlat|,Refine(CODE)]
-// with Flat, SQ8, SQ6, SQ4, SQfp16, SQbf16 or PQm[x8] for CODE, and several of the first, up to
-// kMostRotations, one behind the other.  Exit::usage, beginning with `option`, for any other, and
-// for parts that do not divide the columns, of which 0 are unknown as yet.
+// with Flat, SQ8, SQ6, SQ4, SQfp16, SQbf16, PQm[x8], PQmx4 or PQmx4fs[r][_b] for CODE, and several
+// of the first, up to kMostRotations, one behind the other.  Exit::usage, beginning with `option`,
+// for any other, and for parts that do not divide the columns, of which 0 are unknown as yet.
 VectorIndex make_index(const std::string& option, const std::string& text, std::int64_t columns);
 
 }  // namespace mt

@@ -143,7 +143,9 @@ TEST_P(FaissIndex, OnesThatAreCutOrChangedAreNone) {
 INSTANTIATE_TEST_SUITE_P(, FaissIndex,
                          testing::Values("flat", "inner", "lists", "sparse", "codes", "opq",
                                          "graph", "pca", "scalars", "half", "brain", "residuals",
-                                         "whitened", "refined", "finer", "products", "normed"),
+                                         "whitened", "refined", "finer", "products", "normed",
+                                         "halves", "odd", "whole", "fast", "fast_lists",
+                                         "fast_residuals", "fast_refined"),
                          [](const auto& of) { return std::string(of.param); });
 
 // Of the ten that are nearest, how many are found.
@@ -221,6 +223,66 @@ TEST(VectorIndex, FindsWhatIsNear) {
   EXPECT_GT(of("IVF16,PQ8", 16), 0.895);
   EXPECT_GT(of("PQ8", 1), 0.83);
   EXPECT_GT(of("OPQ4_8,IVF16_HNSW4,PQ4", 16), 0.316);
+}
+
+// Bytes of tables find nearly what numbers do.
+TEST(VectorIndex, FindsWhatIsNearByCodesOfHalfBytes) {
+  Products products(2);
+  for (const auto& [string, fast] : std::vector<std::pair<std::string, std::string>>{
+           {"PQ16x4", "PQ16x4fs"},
+           {"IVF16,PQ16x4", "IVF16,PQ16x4fsr"},
+           {"OPQ8_16,IVF16_HNSW4,PQ8x4", "OPQ8_16,IVF16_HNSW4,PQ8x4fsr_96"}}) {
+    VectorIndex exact = trained(string, products), bytes = trained(fast, products);
+    EXPECT_NEAR(recall(bytes, 16, products), recall(exact, 16, products), 0.02) << string;
+  }
+}
+
+// What is added behind a search is found, too, and no more than there is.
+TEST(VectorIndex, FindsByBytesWhatIsAddedLater) {
+  Products products(2);
+  for (const char* string : {"PQ8x4fs", "IVF4,PQ8x4fs", "IVF4,PQ8x4fsr_96"}) {
+    VectorIndex parts = make_index("--index", string, kColumns), whole;
+    parts.train(vectors(0, 600), products);
+    whole = parts;
+    const std::vector<float> queries = vectors(5000, 37);
+    std::int64_t all = 0;
+    for (const std::int64_t more : {0, 5, 27, 100}) {
+      if (more > 0) parts.add_codes(parts.encode(vectors(all, more), products), all);
+      all += more;
+      const FoundVectors found = parts.search(queries, {.count = 40, .lists = 4}, products);
+      for (std::int64_t i = 0; i < std::ssize(found.ids); ++i) {
+        const std::int64_t id = found.ids[static_cast<std::size_t>(i)];
+        EXPECT_EQ(id >= 0, i % 40 < all) << string << " " << i;
+        EXPECT_LT(id, all);
+      }
+    }
+    whole.add_codes(whole.encode(vectors(0, all), products), 0);
+    const IndexSearch search = {.count = 40, .lists = 4};
+    const FoundVectors one = parts.search(queries, search, products),
+                       other = whole.search(queries, search, products);
+    EXPECT_EQ(one.ids, other.ids) << string;
+    EXPECT_EQ(one.distances, other.distances) << string;
+  }
+}
+
+// Vectors of no numbers are as far as can be from all, and all that are one are equally near.
+TEST(VectorIndex, FindsByBytesBesideNoNumbers) {
+  Products products(1);
+  for (const char* string : {"PQ8x4fs", "IVF4,PQ8x4fsr"}) {
+    VectorIndex index = make_index("--index", string, kColumns);
+    index.train(vectors(0, 600), products);
+    index.add_codes(index.encode(vectors(0, 40), products), 0);
+    const FoundVectors far =
+        index.search(std::vector<float>(kColumns, NAN), {.count = 3, .lists = 4}, products);
+    EXPECT_EQ(far.distances, (std::vector<float>(3, INFINITY))) << string;
+    index = make_index("--index", string, kColumns);
+    index.train(std::vector<float>(600 * kColumns, 0.5F), products);
+    index.add_codes(index.encode(std::vector<float>(40 * kColumns, 0.5F), products), 0);
+    const FoundVectors same =
+        index.search(std::vector<float>(kColumns, 1), {.count = 3, .lists = 4}, products);
+    EXPECT_EQ(same.ids, (std::vector<std::int64_t>{0, 1, 2})) << string;
+    EXPECT_NEAR(same.distances[2], 0.25 * kColumns, 1e-4) << string;
+  }
 }
 
 // More than a graph has vectors are as good as all of them.
@@ -333,13 +395,18 @@ TEST(VectorIndex, HasPrincipalComponents) {
 
 TEST(VectorIndex, DoesNotDependOnThreads) {
   Products one(1), two(2);
-  const std::string string = "OPQ2_8,IVF4_HNSW4,PQ2";
-  EXPECT_EQ(bytes_of(trained(string, one)), bytes_of(trained(string, two)));
+  for (const std::string string : {"OPQ2_8,IVF4_HNSW4,PQ2", "IVF4,PQ8x4fs", "IVF4,PQ8x4fsr"}) {
+    VectorIndex a = trained(string, one), b = trained(string, two);
+    EXPECT_EQ(bytes_of(a), bytes_of(b)) << string;
+    const std::vector<float> queries = vectors(5000, 301);
+    EXPECT_EQ(a.search(queries, {.lists = 3}, one).ids, b.search(queries, {.lists = 3}, two).ids);
+  }
 }
 
 TEST(VectorIndex, PartsMakeTheWholeWhenTheyAreMerged) {
-  for (const char* string : {"Flat", "IVF8,Flat", "IVF8_HNSW4,PQ4", "L2norm,PQ4", "SQ8", "IVF8,SQ6",
-                             "SQ4,RFlat", "IVF8,SQ4,Refine(SQ8)"}) {
+  for (const char* string :
+       {"Flat", "IVF8,Flat", "IVF8_HNSW4,PQ4", "L2norm,PQ4", "SQ8", "IVF8,SQ6", "SQ4,RFlat",
+        "IVF8,SQ4,Refine(SQ8)", "PQ4x4", "IVF8,PQ4x4fs_64", "PQ4x4fs,RFlat"}) {
     Products products(1);
     VectorIndex empty = make_index("--index-str", string, kColumns);
     empty.train(vectors(0, 400), products);
@@ -398,7 +465,7 @@ TEST(VectorIndex, RefusesWhatIsNone) {
   };
   const std::string expected =
       "expected [PCAd,|OPQm[_d],|L2norm,][IVFn[k|M][_HNSWm],]CODE[,RFlat|,Refine(CODE)], and for "
-      "CODE Flat, SQ8, SQ6, SQ4, SQfp16, SQbf16 or PQm, not ";
+      "CODE Flat, SQ8, SQ6, SQ4, SQfp16, SQbf16, PQm, PQmx4 or PQmx4fs[r][_b], not ";
   EXPECT_EQ(of("IVF4,LSH"), "64 --index IVF4,LSH: " + expected + "\"LSH\"");
   EXPECT_EQ(of("SQ8_direct"), "64 --index SQ8_direct: " + expected + "\"_direct\"");
   EXPECT_EQ(of("PQ3"), "64 --index PQ3: 16 columns have no 3 equal parts");
@@ -408,7 +475,14 @@ TEST(VectorIndex, RefusesWhatIsNone) {
   EXPECT_EQ(
       of("OPQ4_32,IVF4,PQ4"),
       "64 --index OPQ4_32,IVF4,PQ4: expected at most the 16 columns of its vectors behind OPQ");
-  EXPECT_EQ(of("IVF4,PQ4x4"), "64 --index IVF4,PQ4x4: expected codes of 8 bits");
+  EXPECT_EQ(of("IVF4,PQ4x5"), "64 --index IVF4,PQ4x5: expected codes of 8 or 4 bits");
+  EXPECT_EQ(of("PQ4x8fs"), "64 --index PQ4x8fs: " + expected + "\"fs\"");
+  EXPECT_EQ(of("PQ4x4fsr"), "64 --index PQ4x4fsr: " + expected + "\"r\"");
+  for (const std::string block : {"31", "192"})
+    EXPECT_EQ(of("IVF4,PQ4x4fs_" + block), "64 --index IVF4,PQ4x4fs_" + block +
+                                               ": expected blocks of a multiple of 32 up to 160, "
+                                               "not " +
+                                               block);
   EXPECT_EQ(of("IVF,Flat"),
             "64 --index IVF,Flat: expected a number of 1 to 67108864 in front of \",Flat\"");
   EXPECT_EQ(of("IVF65M,Flat"), "64 --index IVF65M,Flat: expected at most 67108864 lists");
