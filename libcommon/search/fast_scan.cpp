@@ -19,6 +19,7 @@ namespace {
 
 constexpr std::int64_t kMostRows = 1024;  // of a thread, that look through lists together
 constexpr std::size_t kMostKept = std::size_t{1} << 22;  // numbers of tables of all lists
+constexpr std::int64_t kFirstTiles = 2;  // that are looked through at once before anything is near
 constexpr std::int64_t kEntries = cpu::kNibbleEntries;
 constexpr std::uint32_t kMostSum = 65535;
 constexpr std::int64_t kSurelyFit = 256;  // parts whose sums have 16 bits, however they round
@@ -125,28 +126,34 @@ class Scan {
       least[row] = known(extents.sum);
       steps[row] = step_of(a);
     }
-    std::vector<std::int64_t> by_list;  // kMostRows times the list, and the row
-    for (std::int64_t i = 0; i < std::ssize(visits); ++i)
-      if (visits[static_cast<std::size_t>(i)] >= 0)
-        by_list.push_back(visits[static_cast<std::size_t>(i)] * kMostRows + i / visited);
-    std::ranges::sort(by_list);
-    for (auto begin = by_list.begin(); begin != by_list.end();) {
-      const std::int64_t number = *begin / kMostRows;
-      const auto end = std::lower_bound(begin, by_list.end(), (number + 1) * kMostRows);
-      const IvfIndex::List& list = index_.lists[static_cast<std::size_t>(number)];
-      for (std::int64_t tile = 0; tile < tiles_of(list); tile += cpu::kMostNibbleTiles)
-        for (auto some = begin; some != end;) {
-          cpu::NibbleSums sums;
-          NearestSums* of_table[cpu::kMostNibbleTables];
-          for (; some != end && sums.table_count < cpu::kMostNibbleTables; ++some) {
-            const auto row = static_cast<std::size_t>(*some % kMostRows);
-            of_table[sums.table_count] = &best[row];
-            sums.tables[sums.table_count++] = &tables[row * size];
+    // The nearest list of each first, few codes at a time: it tells how near the others' must be.
+    const auto look_through_all = [&](std::int64_t from, std::int64_t to, std::int64_t together) {
+      std::vector<std::int64_t> by_list;  // kMostRows times the list, and the row
+      for (std::int64_t row = 0; row < rows; ++row)
+        for (std::int64_t i = row * visited + from; i < row * visited + to; ++i)
+          if (visits[static_cast<std::size_t>(i)] >= 0)
+            by_list.push_back(visits[static_cast<std::size_t>(i)] * kMostRows + row);
+      std::ranges::sort(by_list);
+      for (auto begin = by_list.begin(); begin != by_list.end();) {
+        const std::int64_t number = *begin / kMostRows;
+        const auto end = std::lower_bound(begin, by_list.end(), (number + 1) * kMostRows);
+        const IvfIndex::List& list = index_.lists[static_cast<std::size_t>(number)];
+        for (std::int64_t tile = 0; tile < tiles_of(list); tile += together)
+          for (auto some = begin; some != end;) {
+            cpu::NibbleSums sums = {.count = std::min(together, tiles_of(list) - tile)};
+            NearestSums* of_table[cpu::kMostNibbleTables];
+            for (; some != end && sums.table_count < cpu::kMostNibbleTables; ++some) {
+              const auto row = static_cast<std::size_t>(*some % kMostRows);
+              of_table[sums.table_count] = &best[row];
+              sums.tables[sums.table_count++] = &tables[row * size];
+            }
+            look_through(list, tile, sums, of_table, 0);
           }
-          look_through(list, tile, sums, of_table, 0);
-        }
-      begin = end;
-    }
+        begin = end;
+      }
+    };
+    look_through_all(0, 1, kFirstTiles);
+    look_through_all(1, visited, cpu::kMostNibbleTiles);
     for (std::size_t row = 0; row < static_cast<std::size_t>(rows); ++row)
       best[row].put(found, first + static_cast<std::int64_t>(row), least[row], steps[row]);
   }
@@ -180,9 +187,12 @@ class Scan {
       round(table_.data(), table_of(i, keep), extents_[i], a);
       const std::uint16_t start = start_of(extents_[i].sum - least, a);
       const IvfIndex::List& list = index_.lists[static_cast<std::size_t>(visits[i])];
+      const std::int64_t together = i == 0 ? kFirstTiles : cpu::kMostNibbleTiles;
       for (std::int64_t tile = 0; tile < tiles_of(list) && start <= best.limit();
-           tile += cpu::kMostNibbleTiles) {
-        cpu::NibbleSums sums = {.tables = {table_.data()}, .table_count = 1};
+           tile += together) {
+        cpu::NibbleSums sums = {.count = std::min(together, tiles_of(list) - tile),
+                                .tables = {table_.data()},
+                                .table_count = 1};
         NearestSums* one = &best;
         look_through(list, tile, sums, &one, start);
       }
@@ -226,10 +236,10 @@ class Scan {
     cpu::put_nibble_table(to, rounded_.data(), bytes_);
   }
 
+  // sums: of so many tiles from `tile` on, by these tables.
   void look_through(const IvfIndex::List& list, std::int64_t tile, cpu::NibbleSums& sums,
                     NearestSums* const* best, std::uint32_t start) {
     const std::int64_t tiles = tiles_of(list);
-    sums.count = std::min(cpu::kMostNibbleTiles, tiles - tile);
     sums.bytes = bytes_;
     sums.tiles = list.by_parts.data() + tile * cpu::nibble_tile_size(bytes_);
     for (std::int64_t t = 0; t < sums.table_count; ++t)
