@@ -38,7 +38,7 @@ LINES = ["the king is dead, long live the king", "a horse, a horse, my kingdom f
          "seven small boats crossed the quiet water", "tomorrow we shall bake bread again"] * 30
 # Version 4.51.3 lacks them, calls their settings otherwise, or computes groups of a Mamba's channels otherwise
 # than its own kernels do.
-LATER = ("images-", "qwen3-next", "qwen3.5", "gemma", "olmo", "phi", "neox", "gptj", "neo", "bloom", "mpt", "hunyuan", "codegen", "bigcode", "biogpt", "persimmon", "jais2", "vaultgemma", "exaone", "hyperclovax", "cwm", "falcon", "opt", "stablelm", "starcoder2", "ernie", "seed", "arcee", "helium", "ministral", "dots1", "granite", "smollm3", "command-r", "glm4", "mamba2", "bamba", "nemotron-h")
+LATER = ("images-", "qwen3-next", "qwen3.5", "gemma", "olmo", "phi", "neox", "gptj", "neo", "bloom", "mpt", "hunyuan", "codegen", "bigcode", "biogpt", "persimmon", "jais2", "vaultgemma", "exaone", "hyperclovax", "cwm", "falcon", "opt", "stablelm", "starcoder2", "ernie", "seed", "arcee", "helium", "ministral", "dots1", "granite", "smollm3", "flex-olmo", "minimax", "command-r", "glm4", "mamba2", "bamba", "nemotron-h")
 PROMPT, TEXT = "the king is", "seven small boats crossed the water, and nobody noticed"
 SHAPE = dict(vocab_size=323, hidden_size=60, intermediate_size=97, num_hidden_layers=2, num_attention_heads=3,
              num_key_value_heads=1, max_position_embeddings=64, bos_token_id=1, eos_token_id=0,
@@ -315,6 +315,14 @@ CASES = {
     "dots1-mha": lambda: experts("Dots1", n_routed_experts=4, moe_intermediate_size=40, n_shared_experts=2, norm_topk_prob=True,
                                  n_group=1, topk_group=1, first_k_dense_replace=1, num_key_value_heads=4, sliding_window=None),
     "granitemoe-tied": lambda: experts("GraniteMoe", num_local_experts=4, logits_scaling=6.0, tie_word_embeddings=True),
+    "granitemoe-shared": lambda: experts("GraniteMoeShared", num_local_experts=5, shared_intermediate_size=40, embedding_multiplier=12.0,
+                                         residual_multiplier=0.22, logits_scaling=6.0, attention_multiplier=0.0625),
+    "granitemoe-shared-alone": lambda: experts("GraniteMoeShared", num_local_experts=5, tie_word_embeddings=True),
+    "flex-olmo": lambda: experts("FlexOlmo", num_experts=5, pad_token_id=0),
+    "flex-olmo-normalized": lambda: experts("FlexOlmo", num_experts=5, norm_topk_prob=True, pad_token_id=0, num_key_value_heads=4,
+                                            tie_word_embeddings=True),
+    "minimax-m2": lambda: experts("MiniMaxM2", num_local_experts=5, num_experts_per_tok=3, head_dim=20, rotary_dim=12),
+    "minimax-m2-all-turn": lambda: experts("MiniMaxM2", num_local_experts=5, head_dim=20, tie_word_embeddings=True),
     "gpt-oss": lambda: experts("GptOss", num_local_experts=4, head_dim=16, sliding_window=4),
     "gpt-oss-plain": lambda: experts("GptOss", num_local_experts=4, head_dim=16, sliding_window=4, rope_parameters=dict(
         rope_type="default", rope_theta=777.0)),
@@ -472,6 +480,9 @@ def make_model(case, folder, dtype):
             if case.startswith(("qwen3-next", "qwen3.5", "images-qwen3.5")) and "linear_attn" not in name:
                 near_one = False  # the class adds 1
             p.copy_(torch.randn_like(p) * 0.2 + near_one)
+        for name, b in model.named_buffers():
+            if name.endswith("e_score_correction_bias"):
+                b.copy_(torch.randn_like(b) * 0.2)
     model = model.to(dtype).eval()
     model.config.torch_dtype = dtype
     model.save_pretrained(folder, max_shard_size="60KB" if case == "llama" else "5GB")
@@ -569,8 +580,10 @@ def compare_again(mt, model, tokenizer, folder, place):
         f.writelines(json.dumps({"text": line}) + "\n" for line in LINES)
     mt("mt-preprocess", "--input", place / "corpus.jsonl", "--output-prefix", place / "data", "--append-eod",
        "--tokenizer-type", "HuggingFaceTokenizer", "--tokenizer-model", folder)
+    has_biases = any(name.endswith("e_score_correction_bias") for name, _ in model.named_buffers())
+    still = ["--moe-router-bias-update-rate", 0] if has_biases else []
     mt("mt-pretrain", "--use-checkpoint-args", "--seq-length", 64, "--micro-batch-size", 1, "--train-iters", 1,
-       "--lr", 1e-30, "--weight-decay", 0, "--attention-dropout", 0, "--hidden-dropout", 0, "--split", "1,0,0", "--eval-iters", 0,
+       "--lr", 1e-30, "--weight-decay", 0, *still, "--attention-dropout", 0, "--hidden-dropout", 0, "--split", "1,0,0", "--eval-iters", 0,
        "--data-path", place / "data_text_document", "--load", place / "core", "--finetune", "--save", place / "trained")
     mt("mt-convert", "--saver", "hf", place / "trained", place / "back")
     if json.loads((folder / "config.json").read_text())["model_type"] in MAKERS:

@@ -103,7 +103,8 @@ TEST(ConfigMeaning, RoutersThatAreComputedInFp32) {
   EXPECT_EQ(type_of("deepseek_v2", "false"), "fp32");
   for (const char* const type : {"deepseek_v3", "kimi_k2", "glm4_moe", "dots1"})
     EXPECT_EQ(type_of(type), "fp32") << type;
-  for (const char* const type : {"mixtral", "qwen3_moe", "olmoe", "gpt_oss", "granitemoe"})
+  for (const char* const type : {"mixtral", "qwen3_moe", "olmoe", "gpt_oss", "granitemoe",
+                                 "granitemoeshared", "flex_olmo", "minimax_m2"})
     EXPECT_EQ(type_of(type), std::nullopt) << type;
   const ModelConfig nemotron =
       parse_hugging_face_config(

@@ -108,6 +108,17 @@ inline const OwnConfig* own_config(const std::string& name) {
       {"granitemoe", "granitemoe",
        R"("num_local_experts":4,"embedding_multiplier":12.0,"residual_multiplier":0.22,)"
        R"("logits_scaling":6.0,"attention_multiplier":0.3)"},
+      {"granitemoeshared", "granitemoeshared",
+       R"("num_local_experts":5,"shared_intermediate_size":12,"embedding_multiplier":12.0,)"
+       R"("residual_multiplier":0.22,"logits_scaling":6.0,"attention_multiplier":0.3)"},
+      {"granitemoeshared_alone", "granitemoeshared", R"("num_local_experts":5)"},
+      {"flex_olmo", "flex_olmo", R"("num_experts":5,"num_experts_per_tok":2)"},
+      {"flex_olmo_normalized", "flex_olmo",
+       R"("num_experts":5,"num_experts_per_tok":2,"norm_topk_prob":true)"},
+      {"minimax_m2", "minimax_m2",
+       R"("num_local_experts":5,"num_experts_per_tok":3,"head_dim":10,"rotary_dim":6)"},
+      {"minimax_m2_all_turn", "minimax_m2",
+       R"("num_local_experts":5,"num_experts_per_tok":3,"head_dim":10)"},
       {"bert_first", "bert", R"("architectures":["BertModel"])"},
       {"bert_first_masked", "bert", R"("architectures":["BertForMaskedLM"])"},
       {"bert_first_pairs", "bert", R"("architectures":["BertForPreTraining"])"},

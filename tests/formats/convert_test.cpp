@@ -37,13 +37,14 @@ INSTANTIATE_TEST_SUITE_P(
         "falcon_groups", "falcon_in_turn", "phi", "opt", "stablelm", "stablelm_parallel",
         "starcoder2", "olmo", "olmo3", "exaone4", "glm", "glm4", "ernie4_5", "seed_oss",
         "internlm3", "arcee", "helium", "ministral", "ministral3", "dots1", "granitemoe",
-        "deepseek_v2", "deepseek_v2_lite", "deepseek_v3", "kimi_k2", "glm4_moe_further",
-        "deepseek_v3_further", "bert", "mamba", "hybrid", "hybrid_wide", "hybrid_experts",
-        "hybrid_experts_latents", "bamba", "granitemoehybrid", "granitemoehybrid_dense",
-        "granitemoehybrid_attention", "t5", "t5_gated", "t5_not_scaled", "bert_first",
-        "bert_first_masked", "bert_first_pairs", "roberta", "roberta_masked", "camembert",
-        "distilbert", "roberta_of_labels", "bert_of_labels", "bert_of_numbers", "bert_of_choices",
-        "gpt2_of_labels", "llama_of_labels", "qwen3_of_numbers"),
+        "granitemoeshared", "granitemoeshared_alone", "flex_olmo", "flex_olmo_normalized",
+        "minimax_m2", "minimax_m2_all_turn", "deepseek_v2", "deepseek_v2_lite", "deepseek_v3",
+        "kimi_k2", "glm4_moe_further", "deepseek_v3_further", "bert", "mamba", "hybrid",
+        "hybrid_wide", "hybrid_experts", "hybrid_experts_latents", "bamba", "granitemoehybrid",
+        "granitemoehybrid_dense", "granitemoehybrid_attention", "t5", "t5_gated", "t5_not_scaled",
+        "bert_first", "bert_first_masked", "bert_first_pairs", "roberta", "roberta_masked",
+        "camembert", "distilbert", "roberta_of_labels", "bert_of_labels", "bert_of_numbers",
+        "bert_of_choices", "gpt2_of_labels", "llama_of_labels", "qwen3_of_numbers"),
     [](const auto& param) { return std::string(param.param); });
 
 TEST_P(Family, ComesBackByteForByte) {
@@ -738,7 +739,8 @@ TEST(HuggingFaceConfigTest, WhatGptHasNotIsRefused) {
        "internlm2, internlm3, arcee, helium, ministral, ministral3, phi3, granite, "
        "hunyuan_v1_dense, "
        "hyperclovax, minicpm, cwm, smollm3, cohere, cohere2, qwen2, qwen3, qwen2_moe, qwen3_moe, "
-       "qwen3_next, qwen3_5_text, glm4_moe, dots1, granitemoe, olmoe, gpt_oss, deepseek_v2, "
+       "qwen3_next, qwen3_5_text, glm4_moe, dots1, granitemoe, granitemoeshared, olmoe, flex_olmo, "
+       "minimax_m2, gpt_oss, deepseek_v2, "
        "deepseek_v3, "
        "kimi_k2, nemotron, "
        "gpt_neox, gptj, codegen, gpt_bigcode, gpt_neo, bloom, mpt, falcon, phi, opt, biogpt, "

@@ -223,6 +223,43 @@ TEST(DenseFamilies, BothGenerationsWords) {
   EXPECT_EQ(model_of("gemma2").hf_model_type, "");
 }
 
+TEST(DenseFamilies, ExpertsThatAModelTypeTells) {
+  const ModelConfig shared = model_of("granitemoeshared", R"(,"shared_intermediate_size":64)");
+  EXPECT_EQ(shared.moe_shared_expert_intermediate_size, 64);
+  EXPECT_EQ(model_of("granitemoeshared").moe_shared_expert_intermediate_size, 0);
+  EXPECT_EQ(shared.num_experts, 8);
+  EXPECT_EQ(shared.score_scale(), 1);
+  const ModelConfig flex = model_of("flex_olmo");
+  EXPECT_TRUE(flex.qk_layernorm_whole && flex.post_layernorm && !flex.pre_layernorm);
+  EXPECT_TRUE(flex.moe_router_pre_softmax && flex.num_experts == 7 && flex.moe_router_topk == 5);
+  EXPECT_EQ(flex.rotary_base, 500000);
+  EXPECT_NE(hugging_face_config(flex, DType::f32, "").find(R"("tie_word_embeddings":false)"),
+            std::string::npos);
+  const ModelConfig minimax = model_of("minimax_m2", R"(,"rotary_dim":64)");
+  EXPECT_TRUE(minimax.qk_layernorm_whole && minimax.moe_router_enable_expert_bias);
+  EXPECT_EQ(minimax.moe_router_score_function, "sigmoid");
+  EXPECT_EQ(minimax.rotary_dim(), 64);
+  EXPECT_EQ(model_of("minimax_m2").rotary_dim(), 128);
+  EXPECT_EQ(model_of("minimax_m2", R"(,"rotary_dim":64,"partial_rotary_factor":0.25)").rotary_dim(),
+            32);  // as transformers has it
+  EXPECT_EQ(minimax.rotary_base, 5e6);
+  EXPECT_EQ(minimax.expert_ffn(), 1536);
+  EXPECT_EQ(refusal("minimax_m2", R"(,"num_experts_per_tok":1)"),
+            "65 c: \"num_experts_per_tok\" is 1, expected more, of which the sum is 1");
+  EXPECT_EQ(refusal("minimax_m2", R"(,"use_routing_bias":false)"),
+            "65 c: \"use_routing_bias\" is false, which is not supported");
+  EXPECT_EQ(refusal("minimax_m2", R"(,"qk_norm_type":"per_head")"),
+            "65 c: \"qk_norm_type\" is \"per_head\", expected \"per_layer\"");
+  EXPECT_EQ(refusal("minimax_m2", R"(,"attn_type_list":[1,0])"),
+            "65 c: \"attn_type_list\": expected 1, attention by softmax, for each layer");
+  EXPECT_EQ(refusal("minimax_m2", R"(,"attn_type_list":1)"),
+            "65 c: \"attn_type_list\": expected a number for each layer");
+  EXPECT_EQ(refusal("minimax_m2", R"(,"shared_intermediate_size":8)"),
+            "65 c: \"shared_intermediate_size\" is 8, expected 0");
+  EXPECT_EQ(refusal("minimax_m2", R"(,"rotary_dim":256)"),
+            "65 c: \"rotary_dim\" is 256, expected 1 to the 128 channels of a head");
+}
+
 TEST(DenseFamilies, WhatIsNotTheirsIsRefused) {
   EXPECT_EQ(refusal("gemma3_text", R"(,"use_bidirectional_attention":true)"),
             "65 c: \"use_bidirectional_attention\" is true, which is not supported");

@@ -43,6 +43,11 @@ std::vector<NamedConfig> configs() {
   windowed.complete();
   ModelConfig wide_routers = tiny_mixtral();
   wide_routers.moe_router_dtype = "fp64";
+  ModelConfig norms_behind = tiny_mixtral();
+  norms_behind.pre_layernorm = false;
+  norms_behind.moe_router_topk = norms_behind.num_experts;  // so that no small step changes them
+  norms_behind.post_layernorm = norms_behind.qk_layernorm = norms_behind.qk_layernorm_whole = true;
+  norms_behind.complete();
   ModelConfig hybrid = tiny_hybrid();
   hybrid.squared_relu = false;  // which has no third derivative
   return {{"gpt2", tiny_gpt2()},
@@ -54,6 +59,8 @@ std::vector<NamedConfig> configs() {
           {"llama_with_dropout", with_dropout(tiny_llama())},
           {"mixtral", tiny_mixtral()},
           {"mixtral_with_wide_routers", wide_routers},
+          {"experts_with_norms_behind", norms_behind},
+          {"experts_with_norms_behind_and_dropout", with_dropout(norms_behind)},
           {"gelu_experts", tiny_gelu_experts()},
           {"biased_experts", tiny_biased_experts()},
           {"gpt_oss", tiny_gpt_oss()},

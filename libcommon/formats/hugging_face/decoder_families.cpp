@@ -5,6 +5,7 @@
 #include "formats/hugging_face/dense_families.h"
 #include "formats/hugging_face/latent_families.h"
 #include "formats/hugging_face/layer_norm_families.h"
+#include "formats/hugging_face/typed_experts.h"
 #include "formats/names/hugging_face.h"
 #include "model/config/ranges.h"
 
@@ -78,7 +79,13 @@ constexpr Decoder kDecoders[] = {
     {"glm4_moe", "Glm4MoeForCausalLM", none, 151552, 46, 4096, 96, 8, 0, 10944, 131072, 1e-5},
     {"dots1", "Dots1ForCausalLM", refused, 152064, 62, 4608, 32, 32, 0, 10944, 2048},
     {"granitemoe", "GraniteMoeForCausalLM", refused, 32000, 32, 4096, 32, 0, 0, 11008, 2048},
+    {"granitemoeshared", "GraniteMoeSharedForCausalLM", refused, 32000, 32, 4096, 32, 0, 0, 11008,
+     2048},
     {"olmoe", "OlmoeForCausalLM", refused, 50304, 16, 2048, 16, 0, 0, 2048, 4096, 1e-5},
+    {"flex_olmo", "FlexOlmoForCausalLM", refused, 100352, 32, 4096, 32, 0, 0, 11008, 4096, 1e-6,
+     500000},
+    {"minimax_m2", "MiniMaxM2ForCausalLM", none, 200064, 62, 3072, 48, 8, 128, 1536, 196608, 1e-6,
+     5e6},
     {"gpt_oss", "GptOssForCausalLM", none, 201088, 36, 2880, 64, 8, 64, 2880, 131072, 1e-5, 150000},
     {"deepseek_v2", "DeepseekV2ForCausalLM", refused, 102400, 32, 4096, 32, 0, 0, 11008, 2048},
     {"deepseek_v3", "DeepseekV3ForCausalLM", refused, 129280, 61, 7168, 128, 0, 0, 18432, 4096},
@@ -93,7 +100,7 @@ const Decoder* find_decoder(std::string_view type) {
 }
 
 bool is_olmo(std::string_view type) {
-  return type == "olmo2" || type == "olmo3" || type == "olmoe";
+  return type == "olmo2" || type == "olmo3" || type == "olmoe" || type == "flex_olmo";
 }
 const char* activation_member(std::string_view type) {
   return type == "exaone" ? "activation_function" : "hidden_act";
@@ -129,7 +136,8 @@ class DecoderReader {
     read_dense_family(json_, model_);
     if (usual_.type == "minicpm" && !json_.has("tie_word_embeddings"))
       config_.output_if_stored = true;  // its makers' classes have either by default
-    const bool has_own_type = is_dense_family(usual_.type) || is_delta_family(usual_.type);
+    const bool has_own_type = is_dense_family(usual_.type) || is_delta_family(usual_.type) ||
+                              has_typed_experts(usual_.type);
     if (has_own_type && hugging_face_type(model_) != usual_.type)
       model_.hf_model_type = usual_.type;
   }
@@ -170,6 +178,7 @@ class DecoderReader {
         type == "exaone" ? json_.real_or("rms_norm_eps", usual_.epsilon) : usual_.epsilon);
     model_.qk_layernorm = is_qwen3(type) || is_delta_family(type) || type == "gemma3_text" ||
                           is_olmo(type) || type == "exaone4" || type == "dots1" ||
+                          type == "minimax_m2" ||
                           (type == "glm4_moe" && json_.flag_or("use_qk_norm", false));
   }
 
@@ -335,10 +344,10 @@ void write_decoder(JsonWriter& json, const ModelConfig& c, std::string_view type
   json.member("num_key_value_heads", c.kv_heads());
   if (!c.multi_latent_attention) json.member("head_dim", c.head_dim());
   if (!is_qwen_moe(type))
-    json.member("intermediate_size",
-                type == "mixtral" || type == "olmoe" || type == "gpt_oss" || type == "granitemoe"
-                    ? c.expert_ffn()
-                    : c.ffn());
+    json.member("intermediate_size", type == "mixtral" || type == "olmoe" || type == "gpt_oss" ||
+                                             type == "granitemoe" || is_width_of_typed_experts(type)
+                                         ? c.expert_ffn()
+                                         : c.ffn());
   json.member("max_position_embeddings", kept ? kept->positions : c.max_position_embeddings);
   json.member(epsilon_name(type), c.norm_epsilon);
   const bool later_gemma = is_gemma(type) && type != "gemma";

@@ -12,6 +12,10 @@ namespace {
 
 constexpr const char* kSliding = "sliding_attention";
 
+bool is_granite(std::string_view type) {
+  return type == "granite" || type == "granitemoe" || type == "granitemoeshared";
+}
+
 // --- Reading ------------------------------------------------------------------------------------
 
 class FamilyReader {
@@ -34,7 +38,7 @@ class FamilyReader {
     if (type_ == "ministral" && has_window())
       set_window(json_.sliding_layers(model_.num_layers).value_or(layers(true)));
     if (type_ == "dots1") read_dots();
-    if (type_ == "granite" || type_ == "granitemoe") read_granite_multipliers(json_, model_);
+    if (is_granite(type_)) read_granite_multipliers(json_, model_);
     if (type_ == "hyperclovax") read_hyperclovax();
     if (type_ == "hunyuan_v1_dense") model_.qk_layernorm = model_.qk_layernorm_behind_rope = true;
     if (type_ == "minicpm") read_minicpm();
@@ -274,11 +278,11 @@ void write_olmo3_bases(JsonWriter& json, const ModelConfig& c) {
 
 bool is_dense_family(std::string_view type) {
   static constexpr std::string_view kTypes[] = {
-      "olmo2",      "olmo3",     "phi3",      "granite",     "smollm3",
-      "exaone4",    "glm",       "glm4",      "arcee",       "ernie4_5",
-      "internlm2",  "internlm3", "exaone",    "hyperclovax", "hunyuan_v1_dense",
-      "minicpm",    "cwm",       "helium",    "seed_oss",    "ministral",
-      "ministral3", "dots1",     "granitemoe"};
+      "olmo2",      "olmo3",     "phi3",       "granite",         "smollm3",
+      "exaone4",    "glm",       "glm4",       "arcee",           "ernie4_5",
+      "internlm2",  "internlm3", "exaone",     "hyperclovax",     "hunyuan_v1_dense",
+      "minicpm",    "cwm",       "helium",     "seed_oss",        "ministral",
+      "ministral3", "dots1",     "granitemoe", "granitemoeshared"};
   return is_gemma(type) || is_cohere(type) || std::ranges::find(kTypes, type) != std::end(kTypes);
 }
 
@@ -308,7 +312,7 @@ void write_dense_family(JsonWriter& json, const ModelConfig& c, std::string_view
     write_sliding_window(json, c);
     write_layer_types(json, c);
   }
-  if (type == "granite" || type == "granitemoe") write_granite_multipliers(json, c);
+  if (is_granite(type)) write_granite_multipliers(json, c);
   if (type == "phi3" || type == "ministral3") write_sliding_window(json, c);
   if (type == "hyperclovax") write_hyperclovax(json, c);
   if (type == "minicpm") write_minicpm(json, c);

@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "formats/hugging_face/config_families.h"
 #include "formats/hugging_face/latent_families.h"
+#include "formats/hugging_face/typed_experts.h"
 #include "kernels/activation.h"
 
 namespace mt {
@@ -170,6 +171,7 @@ void read_experts(const ConfigJson& json, HuggingFaceConfig& config) {
   if (json.is("gpt_oss")) read_gpt_oss(json, config.model);
   if (json.is("glm4_moe") || json.is("dots1")) read_glm_experts(json, config);
   if (is_latent_family(json.model_type())) read_latent_experts(json, config);
+  if (has_typed_experts(json.model_type())) read_typed_experts(json, config.model);
 }
 
 // --- Writing ------------------------------------------------------------------------------------
@@ -295,6 +297,7 @@ void write_experts(JsonWriter& json, const ModelConfig& c, std::string_view type
   if (type == "gpt_oss") write_gpt_oss(json, c);
   if (type == "glm4_moe" || type == "dots1") write_glm_experts(json, c, type);
   if (is_latent_family(type)) write_latent_experts(json, c, type);
+  if (has_typed_experts(type)) write_typed_experts(json, c, type);
 }
 
 }  // namespace mt

@@ -10,6 +10,7 @@
 #include "formats/hugging_face/latent_families.h"
 #include "formats/hugging_face/layer_norm_families.h"
 #include "formats/hugging_face/mamba_families.h"
+#include "formats/hugging_face/typed_experts.h"
 #include "formats/names/hugging_face.h"
 
 namespace mt {
@@ -53,7 +54,7 @@ void write_labels(JsonWriter& json, const ModelConfig& c) {
 // Families of which a setting that none of them has shows once their config.json is read.
 bool is_read_back(std::string_view type) {
   return type == "olmoe" || type == "gpt_oss" || is_delta_family(type) || is_dense_family(type) ||
-         is_layer_norm_family(type) || is_post_norm_bert(type);
+         has_typed_experts(type) || is_layer_norm_family(type) || is_post_norm_bert(type);
 }
 
 std::string_view type_of(const ModelConfig& c) {
@@ -123,7 +124,8 @@ constexpr OwnMember kOwnMembers[] = {
     {"scale_depth", {"minicpm"}},
     {"dim_model_base", {"minicpm"}},
     {"scale_embedding", {"biogpt"}},
-    {"use_post_norm", {"hyperclovax"}}};
+    {"use_post_norm", {"hyperclovax"}},
+    {"use_routing_bias", {"minimax_m2"}}};
 
 // Members of a config.json that settings of ours stand for, in any generation of transformers.
 bool is_ours(std::string_view name, std::string_view type) {
@@ -360,7 +362,8 @@ void write_parts(JsonWriter& json, const ModelConfig& c, DType dtype, const Json
 // nothing is said: transformers 5 then makes no model at all.
 bool pads_beyond(std::string_view type, std::int64_t vocab_size) {
   return (type == "phi3" && vocab_size <= 32000) || (type == "smollm3" && vocab_size <= 128004) ||
-         ((type == "glm" || type == "glm4") && vocab_size <= 151329);
+         ((type == "glm" || type == "glm4") && vocab_size <= 151329) ||
+         (type == "flex_olmo" && vocab_size <= 100277);
 }
 
 }  // namespace

@@ -144,7 +144,8 @@ std::optional<double> turning_part(std::string_view type) {
   static constexpr std::pair<std::string_view, double> kParts[] = {
       {"nemotron", 0.5},  {"bamba", 0.5},     {"glm4_moe", 0.5},    {"phi3", 1},
       {"glm", 0.5},       {"glm4", 0.5},      {"phi", 0.5},         {"stablelm", 0.25},
-      {"gpt_neox", 0.25}, {"persimmon", 0.5}, {"qwen3_next", 0.25}, {"qwen3_5_text", 0.25}};
+      {"gpt_neox", 0.25}, {"persimmon", 0.5}, {"qwen3_next", 0.25}, {"qwen3_5_text", 0.25},
+      {"minimax_m2", 1}};
   const auto* const found =
       std::ranges::find(kParts, type, &std::pair<std::string_view, double>::first);
   return found == std::end(kParts) ? std::nullopt : std::optional(found->second);
@@ -170,7 +171,15 @@ void read_rope(const ConfigJson& json, HuggingFaceConfig& config, double usual_t
   constexpr const char* kPart = "partial_rotary_factor";
   const bool neox = json.is("gpt_neox");  // which has names of its own
   double theta = json.real_or(neox ? "rotary_emb_base" : "rope_theta", usual_theta);
-  const std::optional<double> usual_part = turning_part(json.model_type());
+  std::optional<double> usual_part = turning_part(json.model_type());
+  if (json.is("minimax_m2") && json.has("rotary_dim")) {
+    check_channels(json, c);
+    const std::int64_t turning = json.size("rotary_dim"), channels = c.head_dim();
+    if (turning < 1 || turning > channels)
+      json.refuse("\"rotary_dim\" is ", turning, ", expected 1 to the ", channels,
+                  " channels of a head");
+    usual_part = rotary_percent_of(turning, channels);
+  }
   double part = json.real_or(neox ? "rotary_pct" : kPart, usual_part.value_or(1));
   const std::optional<JsonObject> scaling = find_rope_of_all(json);
   if (scaling && scaling->has("rope_theta")) theta = scaling->real("rope_theta");

@@ -56,6 +56,7 @@ constexpr ModuleName kPostNorms[] = {
     {"self_attention.linear_proj.post_layernorm", "post_attention_layernorm"},
     {"pre_mlp_layernorm", "pre_feedforward_layernorm"},
     {"mlp.linear_fc2.post_layernorm", "post_feedforward_layernorm"},
+    {"mlp.post_layernorm", "post_feedforward_layernorm"},
 };
 
 constexpr ModuleName kPhi3[] = {
@@ -71,7 +72,19 @@ constexpr ModuleName kGlm4[] = {
     {"mlp.linear_fc2.post_layernorm", "post_mlp_layernorm"},
 };
 
-constexpr ModuleName kGraniteRouter[] = {{"mlp.router", "block_sparse_moe.router.layer"}};
+constexpr ModuleName kGraniteRouter[] = {
+    {"mlp.router", "block_sparse_moe.router.layer"},
+    {"mlp.shared_experts.linear_fc1", "shared_mlp.input_linear"},
+    {"mlp.shared_experts.linear_fc2", "shared_mlp.output_linear"},
+};
+
+constexpr ModuleName kMixtralRouter[] = {{"mlp.router", "block_sparse_moe.gate"}};
+
+constexpr ModuleName kMixtralExpert[] = {
+    {"experts.linear_fc1", "w1", gate},
+    {"experts.linear_fc1", "w3", up},
+    {"experts.linear_fc2", "w2"},
+};
 
 constexpr ModuleName kNeox[] = {
     {"embedding.word_embeddings", "gpt_neox.embed_in"},
@@ -287,6 +300,8 @@ constexpr DecoderNames kDecoderNames[] = {
     {"glm", kLlamaLayers, kGlm},
     {"glm4", kLlamaLayers, kGlm4},
     {"granitemoe", kLlamaLayers, kGraniteRouter},
+    {"granitemoeshared", kLlamaLayers, kGraniteRouter},
+    {"minimax_m2", kLlamaLayers, kMixtralRouter},
     {"starcoder2", kLlamaLayers, kStarcoder2},
     {"gpt_neox", "gpt_neox.layers.", kNeox},
     {"gptj", "transformer.h.", kGptJ},
@@ -323,14 +338,6 @@ constexpr ModuleName kFurther[] = {
     {"hnorm", "hnorm"},
     {"eh_proj", "eh_proj"},
     {"final_layernorm", "shared_head.norm"},
-};
-
-constexpr ModuleName kMixtralRouter[] = {{"mlp.router", "block_sparse_moe.gate"}};
-
-constexpr ModuleName kMixtralExpert[] = {
-    {"experts.linear_fc1", "w1", gate},
-    {"experts.linear_fc1", "w3", up},
-    {"experts.linear_fc2", "w2"},
 };
 
 constexpr ModuleName kQwenRouter[] = {{"mlp.router", "mlp.gate"}};
@@ -449,13 +456,21 @@ Names granite_experts(const Param& row, const std::string& layer) {
   return {name};
 }
 
+Names mixtral_experts(const ModelConfig& c, const Param& row, const std::string& layer) {
+  return names_in(kMixtralExpert, c, row,
+                  concat(layer, "block_sparse_moe.experts.", *row.place.expert, "."));
+}
+
 // Empty where a Llama has the name.
 Names own_names(const ModelConfig& c, const Param& row) {
   const std::string_view type = hugging_face_type(c);
   const auto* const found = std::ranges::find(kDecoderNames, type, &DecoderNames::type);
   if (found == std::end(kDecoderNames)) return {};
   const std::string layer = layer_prefix(row.place, found->layers);
-  if (type == "granitemoe" && row.place.expert) return granite_experts(row, layer);
+  if (type.starts_with("granitemoe") && row.place.expert) return granite_experts(row, layer);
+  if (type == "minimax_m2" && row.place.expert) return mixtral_experts(c, row, layer);
+  if (type == "minimax_m2" && row.place.param == "expert_bias")
+    return {{layer + "block_sparse_moe.e_score_correction_bias"}};
   Names names;
   if (type == "falcon" && c.parallel_norms) names = names_in(kFalconNorms, c, row, layer);
   return names.empty() ? names_in(found->names, c, row, layer) : names;
@@ -489,9 +504,8 @@ Names llama_names(const ModelConfig& c, const Param& row) {
     if (c.multi_latent_attention) names = names_in(kLatent, c, row, layer);
     return names.empty() ? names_in(kLlama, c, row, layer) : names;
   }
-  const std::string expert = concat("experts.", *row.place.expert, ".");
-  return qwen ? names_in(kQwenExpert, c, row, layer + "mlp." + expert)
-              : names_in(kMixtralExpert, c, row, layer + "block_sparse_moe." + expert);
+  if (!qwen) return mixtral_experts(c, row, layer);
+  return names_in(kQwenExpert, c, row, concat(layer, "mlp.experts.", *row.place.expert, "."));
 }
 
 // Of a model with Mamba layers: `mixer` is what these are called there, `norm` what is in front.

@@ -382,11 +382,12 @@ void visit_settings(Config& c, const Visit& visit) {
         with_berts(later({"--residual-of-norm", layers, kModel,
                           "what attention and MLP each add is added to what the norm in front of "
                           "them makes, as in the first BERT"})));
-  visit(c.pre_layernorm,
-        later({"--no-pre-layernorm", layers, kModel, "no norm in front of attention and MLP", kOff,
-               any_value(), "pre_layernorm"}));
-  visit(c.post_layernorm, later({"--post-layernorm", layers, kModel,
-                                 "a norm of what attention and MLP each add to a layer"}));
+  visit(c.pre_layernorm, with_experts(later({"--no-pre-layernorm", layers, kModel,
+                                             "no norm in front of attention and MLP", kOff,
+                                             any_value(), "pre_layernorm"})));
+  visit(c.post_layernorm,
+        with_experts(later({"--post-layernorm", layers, kModel,
+                            "a norm of what attention and MLP each add to a layer"})));
   visit(c.parallel_block,
         later({"--parallel-block", layers, kModel,
                "attention and MLP read one norm of a layer's input, and both are added to that"}));

@@ -153,7 +153,7 @@ static Branch make_experts(const LayerRows& layer) {
   const ModelConfig& c = layer.config;
   const std::int64_t h = c.hidden_size, width = c.moe_latent_size > 0 ? c.moe_latent_size : h,
                      f = c.expert_ffn(), count = c.num_experts, fc1_rows = c.is_gated() ? 2 * f : f;
-  const Norm norm = layer.make_branch_norm("pre_mlp_layernorm", "weight");
+  const std::optional<Norm> norm = layer.make_pre_norm("pre_mlp_layernorm", "weight");
   Param router = layer.row("mlp.router", "weight", {count, h}, matrix_init(c, {count, h}));
   if (layer.part.sequence_parallel) router.summed_over = SummedOver::tp;
   const Param& gate = layer.table.add(std::move(router));
@@ -187,7 +187,7 @@ static Branch make_experts(const LayerRows& layer) {
       Experts(logits, std::move(experts),
               {.rules = router_rules(c),
                .layer = layer.layer,
-               .hidden_dropout = c.hidden_dropout,
+               .hidden_dropout = c.post_layernorm ? 0 : c.hidden_dropout,
                .shared = make_shared_experts(layer),
                .latents = latents,
                .capacity_factor = c.moe_expert_capacity_factor,
@@ -212,7 +212,8 @@ extern const BranchKind kExperts{
     .extra_states =
         [](const ModelConfig& c) {
           using enum ExtraState::Turn;
-          std::vector<ExtraState> states{{"pre_mlp_layernorm"}};
+          std::vector<ExtraState> states;
+          if (c.pre_layernorm) states.push_back({"pre_mlp_layernorm"});
           if (c.moe_latent_size > 0)
             for (const char* module : {"mlp.fc1_latent_proj", "mlp.fc2_latent_proj"})
               states.push_back({module});
