@@ -38,7 +38,7 @@ LINES = ["the king is dead, long live the king", "a horse, a horse, my kingdom f
          "seven small boats crossed the quiet water", "tomorrow we shall bake bread again"] * 30
 # Version 4.51.3 lacks them, calls their settings otherwise, or computes groups of a Mamba's channels otherwise
 # than its own kernels do.
-LATER = ("images-", "qwen3-next", "qwen3.5", "gemma", "olmo", "phi", "neox", "gptj", "neo", "bloom", "mpt", "hunyuan", "codegen", "bigcode", "biogpt", "persimmon", "jais2", "vaultgemma", "exaone", "hyperclovax", "cwm", "falcon", "opt", "stablelm", "starcoder2", "ernie", "seed", "arcee", "helium", "ministral", "dots1", "granite", "smollm3", "flex-olmo", "minimax", "command-r", "glm4", "mamba2", "bamba", "nemotron-h")
+LATER = ("images-", "qwen3-next", "qwen3.5", "gemma", "olmo", "phi", "neox", "gptj", "neo", "bloom", "mpt", "hunyuan", "codegen", "bigcode", "biogpt", "persimmon", "jais2", "vaultgemma", "exaone", "hyperclovax", "cwm", "falcon", "opt", "stablelm", "starcoder2", "ernie", "seed", "arcee", "helium", "ministral", "dots1", "deepseek", "granite", "smollm3", "flex-olmo", "minimax", "solar", "command-r", "glm4", "mamba2", "bamba", "nemotron-h")
 PROMPT, TEXT = "the king is", "seven small boats crossed the water, and nobody noticed"
 SHAPE = dict(vocab_size=323, hidden_size=60, intermediate_size=97, num_hidden_layers=2, num_attention_heads=3,
              num_key_value_heads=1, max_position_embeddings=64, bos_token_id=1, eos_token_id=0,
@@ -123,6 +123,11 @@ WIDTHS = dict(hidden_size=64, num_attention_heads=4, num_key_value_heads=2)
 def experts(family, **settings):
     """Of widths whose rows are whole vectors, which transformers' own products of many matrices ask for."""
     return of(family, **{**WIDTHS, **dict(intermediate_size=96, num_experts_per_tok=2), **settings})
+
+
+def latent(family, **settings):
+    sizes = dict(q_lora_rank=14, kv_lora_rank=10, qk_nope_head_dim=9, qk_rope_head_dim=6, v_head_dim=12, num_key_value_heads=4)
+    return experts(family, **{**sizes, **settings})
 
 
 def mamba2(**settings):
@@ -348,6 +353,24 @@ CASES = {
     "glm4-moe-groups": lambda: experts("Glm4Moe", n_routed_experts=8, moe_intermediate_size=40, head_dim=20, n_group=4,
                                        num_experts_per_tok=4, topk_group=2, first_k_dense_replace=0, use_qk_norm=True,
                                        attention_bias=True, routed_scaling_factor=2.5, pad_token_id=0),
+    "glm4-lite": lambda: latent("Glm4MoeLite", n_routed_experts=5, moe_intermediate_size=40, num_experts_per_tok=3),
+    "glm4-lite-without-queries": lambda: latent("Glm4MoeLite", q_lora_rank=None, n_routed_experts=8, moe_intermediate_size=40, n_group=4,
+                                                topk_group=2, num_experts_per_tok=4, n_shared_experts=2,
+                                                mlp_layer_types=["sparse", "sparse"], tie_word_embeddings=True),
+    "deepseek-v3": lambda: latent("DeepseekV3", n_routed_experts=5, moe_intermediate_size=40, num_experts_per_tok=3, n_group=1,
+                                  topk_group=1, first_k_dense_replace=1),
+    "solar-open": lambda: experts("SolarOpen", n_routed_experts=8, moe_intermediate_size=40, head_dim=20, n_group=4, topk_group=2,
+                                  num_experts_per_tok=4, n_shared_experts=2, attention_bias=True, routed_scaling_factor=2.5),
+    "solar-open-tied": lambda: experts("SolarOpen", n_routed_experts=5, moe_intermediate_size=40, head_dim=20, num_experts_per_tok=3,
+                                       tie_word_embeddings=True),
+    "exaone-moe": lambda: experts("ExaoneMoe", **WINDOWS, num_experts=5, num_experts_per_tok=3, moe_intermediate_size=40, head_dim=20,
+                                  num_shared_experts=2, pad_token_id=0),
+    "exaone-moe-all-sparse": lambda: experts("ExaoneMoe", num_experts=5, moe_intermediate_size=40, num_key_value_heads=4,
+                                             mlp_layer_types=["sparse"] * 2, layer_types=["full_attention"] * 2, tie_word_embeddings=True),
+    "hunyuan-moe": lambda: experts("HunYuanMoEV1", num_experts=5, moe_topk=3, num_experts_per_tok=3, head_dim=24, pad_token_id=0),
+    "hunyuan-moe-alpha": lambda: experts("HunYuanMoEV1", num_experts=5, moe_topk=[2, 2], num_experts_per_tok=[2, 2], head_dim=24, pad_token_id=0,
+                                         tie_word_embeddings=True, rope_parameters=dict(rope_type="dynamic", rope_theta=10000.0,
+                                                                                        alpha=50.0, factor=1.0)),
     "mamba2": lambda: mamba2(),
     "mamba2-tied": lambda: mamba2(tie_word_embeddings=True, n_groups=1, state_size=7),
     "bamba": lambda: of("Bamba", **WIDTHS, mamba_n_heads=16, mamba_d_head=8, mamba_d_state=16, mamba_n_groups=2,
@@ -371,6 +394,15 @@ CASES = {
     "images-qwen2.5-vl": lambda: image_reader("Qwen2_5_VL", dict(rope_parameters=SIDES), vision_config=DEPTHS),
     "images-qwen3-vl": lambda: image_reader("Qwen3VL", dict(head_dim=20, rope_parameters={**SIDES, "mrope_interleaved": True}),
                                             vision_config=dict(DEPTHS, num_position_embeddings=16, deepstack_visual_indexes=[0])),
+    "images-qwen3-vl-moe": lambda: image_reader("Qwen3VLMoe", dict(
+        WIDTHS, head_dim=20, intermediate_size=96, num_experts=5, num_experts_per_tok=2, moe_intermediate_size=40, mlp_only_layers=[0],
+        rope_parameters={**SIDES, "mrope_interleaved": True}), vision_config=dict(
+            DEPTHS, out_hidden_size=64, num_position_embeddings=16, deepstack_visual_indexes=[0])),
+    "images-qwen3-vl-moe-as-it-computes": lambda: CASES["images-qwen3-vl-moe"](),
+    "images-glm4v-moe": lambda: image_reader("Glm4vMoe", dict(
+        WIDTHS, head_dim=20, intermediate_size=96, n_routed_experts=5, num_experts_per_tok=3, moe_intermediate_size=40, attention_bias=True,
+        rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5, mrope_section=[1, 2, 2])),
+        vision_config=dict(DEPTHS, out_hidden_size=64, image_size=28, patch_size=14)),
     "images-qwen3.5": lambda: image_reader("Qwen3_5", dict(head_dim=20, **RULES, rope_parameters={
         **SIDES, "mrope_interleaved": True, "partial_rotary_factor": 0.5}), vision_config=dict(DEPTHS, num_position_embeddings=16)),
     "gpt2": lambda: gpt2(),
@@ -404,8 +436,18 @@ def leave_an_index(folder):
     (folder / "model.safetensors.index.json").write_text('{"weight_map": {"lm_head.weight": "gone.safetensors"}}')
 
 
+def turn_experts(folder):
+    """Experts lie as the class computes with them, and not as they were published."""
+    def change(tensors):
+        for name in tensors:
+            if ".experts." in name:
+                tensors[name] = tensors[name].transpose(1, 2).contiguous()
+
+    rename(folder, change)
+
+
 # What people do to a folder once it is saved.
-CHANGES = {"llama-scaled-by-hand": scale_by_hand, "gpt2-other-names": call_as_others,
+CHANGES = {"images-qwen3-vl-moe-as-it-computes": turn_experts, "llama-scaled-by-hand": scale_by_hand, "gpt2-other-names": call_as_others,
            "llama-beside-an-index": leave_an_index}
 
 

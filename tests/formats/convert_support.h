@@ -119,6 +119,20 @@ inline const OwnConfig* own_config(const std::string& name) {
        R"("num_local_experts":5,"num_experts_per_tok":3,"head_dim":10,"rotary_dim":6)"},
       {"minimax_m2_all_turn", "minimax_m2",
        R"("num_local_experts":5,"num_experts_per_tok":3,"head_dim":10)"},
+      {"glm_lite", "glm4_moe_lite",
+       R"("q_lora_rank":7,"kv_lora_rank":5,"qk_nope_head_dim":3,"qk_rope_head_dim":4,"v_head_dim":5,)"
+       R"("n_routed_experts":5,"num_experts_per_tok":3,"moe_intermediate_size":12)"},
+      {"solar_open", "solar_open",
+       R"("n_routed_experts":5,"num_experts_per_tok":3,"n_shared_experts":2,"head_dim":6,)"
+       R"("moe_intermediate_size":12,"attention_bias":true)"},
+      {"exaone_moe", "exaone_moe",
+       R"("num_experts":5,"num_experts_per_tok":3,"num_shared_experts":2,"head_dim":6,)"
+       R"("moe_intermediate_size":12,"sliding_window":3,)"
+       R"("layer_types":["sliding_attention","full_attention"])"},
+      {"exaone_moe_all_see", "exaone_moe",
+       R"("num_experts":5,"num_experts_per_tok":3,"moe_intermediate_size":12,)"
+       R"("mlp_layer_types":["sparse","sparse"],"layer_types":["full_attention","full_attention"])"},
+      {"hunyuan_moe", "hunyuan_v1_moe", R"("num_experts":5,"moe_topk":3,"head_dim":8)"},
       {"bert_first", "bert", R"("architectures":["BertModel"])"},
       {"bert_first_masked", "bert", R"("architectures":["BertForMaskedLM"])"},
       {"bert_first_pairs", "bert", R"("architectures":["BertForPreTraining"])"},
@@ -150,10 +164,11 @@ inline ModelConfig config_named(const std::string& name) {
   }
   ModelConfig c = name == "gpt2" || name == "bert" ? tiny_gpt2() : tiny_llama();
   if (const OwnConfig* const own = own_config(name)) {
+    const int groups = name == "glm_lite" ? 4 : 2;  // of latents there are as many as heads
     const std::string json =
         concat(R"({"model_type":")", own->type, R"(","num_hidden_layers":2,"hidden_size":16,)",
-               R"("num_attention_heads":4,"num_key_value_heads":2,"intermediate_size":24,)",
-               R"("max_position_embeddings":8,)", own->json, "}");
+               R"("num_attention_heads":4,"num_key_value_heads":)", groups,
+               R"(,"intermediate_size":24,"max_position_embeddings":8,)", own->json, "}");
     c = parse_hugging_face_config(json, "config.json").model;
   }
   if (name == "dots1_mha") c.num_query_groups = c.num_attention_heads;

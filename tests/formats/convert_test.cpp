@@ -7,6 +7,8 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <optional>
 #include <thread>
 
 #include "ckpt/megatron_checkpoint.h"
@@ -38,7 +40,8 @@ INSTANTIATE_TEST_SUITE_P(
         "starcoder2", "olmo", "olmo3", "exaone4", "glm", "glm4", "ernie4_5", "seed_oss",
         "internlm3", "arcee", "helium", "ministral", "ministral3", "dots1", "granitemoe",
         "granitemoeshared", "granitemoeshared_alone", "flex_olmo", "flex_olmo_normalized",
-        "minimax_m2", "minimax_m2_all_turn", "deepseek_v2", "deepseek_v2_lite", "deepseek_v3",
+        "minimax_m2", "minimax_m2_all_turn", "glm_lite", "solar_open", "exaone_moe",
+        "exaone_moe_all_see", "hunyuan_moe", "deepseek_v2", "deepseek_v2_lite", "deepseek_v3",
         "kimi_k2", "glm4_moe_further", "deepseek_v3_further", "bert", "mamba", "hybrid",
         "hybrid_wide", "hybrid_experts", "hybrid_experts_latents", "bamba", "granitemoehybrid",
         "granitemoehybrid_dense", "granitemoehybrid_attention", "t5", "t5_gated", "t5_not_scaled",
@@ -436,19 +439,58 @@ TEST_F(Convert, BertsOfOldAreRead) {
 }
 
 // Writes the tensors of `from` into a folder, under other names and with one of what reads images.
+// All experts of each layer as one tensor, by its name: transposed, or as they are.
+std::map<std::string, HostTensor> fused_experts(const TensorSource& source, bool transposed) {
+  std::map<std::string, HostTensor> fused;
+  for (const auto& [name, tensor] : source.tensors()) {
+    const std::size_t at = name.find(".experts.");
+    if (at == std::string::npos) continue;
+    const std::size_t begin = at + std::strlen(".experts."), end = name.find('.', begin);
+    const std::string module = name.substr(end + 1);
+    const bool down = module.starts_with("down_proj");
+    const std::int64_t rows = tensor.shape[0], columns = tensor.shape[1],
+                       all = down ? rows : 2 * rows,
+                       first = module.starts_with("up_proj") ? rows : 0, experts = 4,
+                       expert = std::stoi(name.substr(begin, end - begin));
+    const Shape shape = transposed ? Shape{experts, columns, all} : Shape{experts, all, columns};
+    const auto entry = fused.try_emplace(
+        concat(name.substr(0, begin), down ? "down_proj" : "gate_up_proj"), DType::f32, shape);
+    const HostTensor one(DType::f32, tensor.shape);
+    source.read_original(name, origin_of(2), one);
+    const auto* const from = static_cast<const float*>(one.view().data());
+    auto* const to =
+        static_cast<float*>(entry.first->second.view().data()) + expert * all * columns;
+    for (std::int64_t r = 0; r < rows; ++r)
+      for (std::int64_t c = 0; c < columns; ++c)
+        to[transposed ? c * all + first + r : (first + r) * columns + c] = from[r * columns + c];
+  }
+  return fused;
+}
+
+// fuses: whether, and how, experts of a layer are one tensor.
 void write_image_reader(const std::string& from, const std::string& folder, const std::string& body,
-                        const std::string& output, const std::string& images) {
+                        const std::string& output, const std::string& images,
+                        std::optional<bool> fuses) {
   const auto source = open_tensors(from);
+  const std::map<std::string, HostTensor> fused =
+      fuses ? fused_experts(*source, *fuses) : std::map<std::string, HostTensor>();
+  const auto is_fused = [&](const std::string& name) {
+    return fuses && name.find(".experts.") != std::string::npos;
+  };
   const auto renamed = [&](const std::string& name) {
     return name == "lm_head.weight" ? output : body + name.substr(std::strlen("model."));
   };
   std::vector<SafetensorsWriter::Entry> entries = {{images, DType::f32, {3}}};
   for (const auto& [name, tensor] : source->tensors())
-    entries.push_back({renamed(name), *tensor.dtype, tensor.shape});
+    if (!is_fused(name)) entries.push_back({renamed(name), *tensor.dtype, tensor.shape});
+  for (const auto& [name, tensor] : fused)
+    entries.push_back({renamed(name), DType::f32, tensor.view().shape()});
   fs::create_directory(folder);
   SafetensorsWriter writer(folder, entries, 1 << 30);
   writer.write(images, HostTensor(DType::f32, {3}));
+  for (const auto& [name, tensor] : fused) writer.write(renamed(name), tensor);
   for (const auto& [name, tensor] : source->tensors()) {
+    if (is_fused(name)) continue;
     const HostTensor value(*tensor.dtype, tensor.shape);
     source->read_original(name, origin_of(tensor.shape.rank()), value);
     writer.write(renamed(name), value);
@@ -461,6 +503,7 @@ void write_image_reader(const std::string& from, const std::string& folder, cons
 TEST_F(Convert, PartsThatReadTexts) {
   struct Part {
     const char *type, *text_type, *decoder, *body, *output, *images;
+    std::optional<bool> fuses = {};
   };
   const Part parts[] = {
       {"gemma3", "gemma3_text", "gemma3_text", "language_model.model.", "", "vision_tower.w"},
@@ -476,6 +519,12 @@ TEST_F(Convert, PartsThatReadTexts) {
        "model.visual.w"},
       {"qwen3_vl", "qwen3_vl_text", "qwen3", "model.language_model.", "lm_head.weight",
        "model.visual.w"},
+      {"qwen3_vl_moe", "qwen3_vl_moe_text", "qwen3_moe", "model.language_model.", "lm_head.weight",
+       "model.visual.w", true},
+      {"qwen3_vl_moe", "qwen3_vl_moe_text", "qwen3_moe", "model.language_model.", "lm_head.weight",
+       "model.visual.w", false},
+      {"glm4v_moe", "glm4v_moe_text", "glm4_moe", "model.language_model.", "lm_head.weight",
+       "model.visual.w"},
       {"qwen3_5", "qwen3_5_text", "qwen3_5_text", "model.language_model.", "lm_head.weight",
        "model.visual.w"}};
   int count = 0;
@@ -484,9 +533,10 @@ TEST_F(Convert, PartsThatReadTexts) {
                       text = concat("text", count++);
     ModelConfig config = config_named(part.decoder);
     config.untie_embeddings_and_output_weights = *part.output != '\0';
+    if (part.type == std::string_view("glm4v_moe")) config.qk_layernorm = false;
     write_hugging_face(scratch_.path(hf), config, DType::f32);
-    write_image_reader(scratch_.path(hf), scratch_.path(whole), part.body, part.output,
-                       part.images);
+    write_image_reader(scratch_.path(hf), scratch_.path(whole), part.body, part.output, part.images,
+                       part.fuses);
     std::string json = content(hf + "/config.json");
     const std::string own = concat(R"("model_type":")", part.decoder, '"');
     ASSERT_NE(json.find(own), std::string::npos) << json;
@@ -499,7 +549,7 @@ TEST_F(Convert, PartsThatReadTexts) {
       json.replace(classes, json.find(']') + 2 - classes, "");
     if (const std::string none = R"("rope_scaling":null)"; json.find(none) != std::string::npos)
       if (std::string_view(type).find("_vl") != std::string_view::npos ||
-          type == std::string_view("qwen3_5_text"))
+          std::string_view(type).starts_with("glm4v") || type == std::string_view("qwen3_5_text"))
         json.replace(json.find(none), none.size(),
                      R"("rope_scaling":{"type":"mrope","mrope_section":[1,1,2]})");
     if (part.text_type != nullptr)
@@ -742,7 +792,7 @@ TEST(HuggingFaceConfigTest, WhatGptHasNotIsRefused) {
        "qwen3_next, qwen3_5_text, glm4_moe, dots1, granitemoe, granitemoeshared, olmoe, flex_olmo, "
        "minimax_m2, gpt_oss, deepseek_v2, "
        "deepseek_v3, "
-       "kimi_k2, nemotron, "
+       "kimi_k2, glm4_moe_lite, solar_open, exaone_moe, hunyuan_v1_moe, nemotron, "
        "gpt_neox, gptj, codegen, gpt_bigcode, gpt_neo, bloom, mpt, falcon, phi, opt, biogpt, "
        "persimmon, jais2, stablelm, starcoder2, olmo, megatron-bert, bert, roberta, xlm-roberta, "
        "camembert, distilbert, mamba2, nemotron_h, bamba, granitemoehybrid, t5, vit, "

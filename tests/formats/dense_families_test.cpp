@@ -244,6 +244,39 @@ TEST(DenseFamilies, ExpertsThatAModelTypeTells) {
             32);  // as transformers has it
   EXPECT_EQ(minimax.rotary_base, 5e6);
   EXPECT_EQ(minimax.expert_ffn(), 1536);
+  const ModelConfig lite = model_of("glm4_moe_lite");
+  EXPECT_TRUE(lite.norm_epsilon == 1e-5 && lite.latent_norm_epsilon == 1e-6);
+  EXPECT_EQ(model_of("glm4_moe_lite", R"(,"rms_norm_eps":1e-6)").latent_norm_epsilon, 0);
+  EXPECT_EQ(lite.q_lora_rank, 768);
+  EXPECT_EQ(lite.moe_router_topk_scaling_factor, 1.8);
+  EXPECT_EQ(std::ranges::count(lite.experts_of_layers(47), false), 1);
+  EXPECT_EQ(refusal("glm4_moe_lite", R"(,"first_k_dense_replace":2)"),
+            "65 c: \"first_k_dense_replace\" is 2, expected 1, or \"mlp_layer_types\"");
+  EXPECT_EQ(refusal("glm4_moe_lite", R"(,"num_hidden_layers":1,"mlp_layer_types":["both"])"),
+            "65 c: \"mlp_layer_types\": expected sparse or dense");
+  for (const char* const type : {"glm4_moe_lite", "solar_open"})
+    EXPECT_EQ(refusal(type, R"(,"partial_rotary_factor":0.5)"),
+              "65 c: \"partial_rotary_factor\" is 0.5, expected 1");
+  EXPECT_EQ(model_of("solar_open").rotary_base, 1e6);
+  EXPECT_FALSE(model_of("solar_open").has_qkv_bias());
+  EXPECT_FALSE(model_of("solar_open").has_dense_layers(48));
+  const ModelConfig exaone = model_of("exaone_moe");
+  EXPECT_TRUE(exaone.turns(2) && exaone.window(2) == 4095 && !exaone.turns(3));
+  EXPECT_EQ(exaone.moe_router_topk_scaling_factor, 2.5);
+  EXPECT_EQ(refusal("exaone_moe", R"(,"sliding_window":null)"),
+            "65 c: \"sliding_window\" is null, which its class does not take");
+  const ModelConfig hunyuan = model_of(
+      "hunyuan_v1_moe", R"(,"num_hidden_layers":2,"num_experts":4,"moe_topk":[2,2],)"
+                        R"("num_shared_expert":[1,1],"moe_intermediate_size":[11008,11008])");
+  EXPECT_TRUE(hunyuan.moe_router_topk == 2 && hunyuan.qk_layernorm_behind_rope);
+  EXPECT_EQ(hunyuan.moe_shared_expert_intermediate_size, 11008);
+  EXPECT_EQ(refusal("hunyuan_v1_moe", ""), "65 c: \"moe_topk\" is 1, expected more");
+  EXPECT_EQ(refusal("hunyuan_v1_moe", R"(,"num_experts":4,"moe_topk":[2,3])"),
+            "65 c: \"moe_topk\": expected one number of all layers");
+  EXPECT_EQ(refusal("hunyuan_v1_moe", R"(,"num_experts":4,"moe_topk":2,"num_shared_expert":2)"),
+            "65 c: \"num_shared_expert\" is 2, expected 1");
+  EXPECT_EQ(refusal("hunyuan_v1_moe", R"(,"num_experts":4,"moe_topk":2,"use_cla":true)"),
+            "65 c: \"use_cla\" is true, which is not supported");
   EXPECT_EQ(refusal("minimax_m2", R"(,"num_experts_per_tok":1)"),
             "65 c: \"num_experts_per_tok\" is 1, expected more, of which the sum is 1");
   EXPECT_EQ(refusal("minimax_m2", R"(,"use_routing_bias":false)"),

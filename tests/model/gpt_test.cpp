@@ -22,6 +22,13 @@ std::string name_of_case(const testing::TestParamInfo<NamedConfig>& info) {
   return info.param.name;
 }
 
+ModelConfig with_latent_epsilon(double epsilon) {
+  ModelConfig c = tiny_latent();
+  c.latent_norm_epsilon = epsilon;
+  c.complete();
+  return c;
+}
+
 std::vector<NamedConfig> configs() {
   ModelConfig erf = tiny_gpt2();
   erf.bias_gelu_fusion = false;
@@ -66,6 +73,7 @@ std::vector<NamedConfig> configs() {
           {"gpt_oss", tiny_gpt_oss()},
           {"latent", tiny_latent()},
           {"latent_with_dropout", with_dropout(tiny_latent())},
+          {"latent_with_an_epsilon", with_latent_epsilon(0.1)},
           {"latent_experts", tiny_latent_experts()},
           {"further_tokens", further(tiny_llama(), 2)},
           {"further_tokens_with_dropout", further(with_dropout(tiny_llama()), 1)},
@@ -88,6 +96,18 @@ class EveryGpt : public testing::TestWithParam<NamedConfig> {
   }
 };
 INSTANTIATE_TEST_SUITE_P(Of, EveryGpt, testing::ValuesIn(configs()), name_of_case);
+
+// Where it is none of its own, it is that of all norms.
+TEST(Gpt, LatentsHaveAnEpsilonOfTheirOwn) {
+  const auto loss_with = [](double epsilon) {
+    ModelBench bench(with_latent_epsilon(epsilon), DType::f64);
+    return bench.evaluate();
+  };
+  const double usual = tiny_latent().norm_epsilon;
+  EXPECT_EQ(with_latent_epsilon(usual).latent_norm_epsilon, 0);
+  EXPECT_EQ(loss_with(0), loss_with(usual));
+  EXPECT_NE(loss_with(0), loss_with(2 * usual));
+}
 
 TEST_P(EveryGpt, BackwardIsTheDerivativeOfTheObjective) {
   ModelBench bench(config(), DType::f64);

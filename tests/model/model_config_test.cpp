@@ -255,6 +255,14 @@ TEST(ModelConfig, NamesTheOptionThatDoesNotFit) {
       {"--qk-layernorm-whole: needs --qk-layernorm",
        [](ModelConfig& c) { c.qk_layernorm_whole = true; }},
       {"--disable-norm-bias: an RMSNorm has none", [](ModelConfig& c) { c.norm_bias = false; }},
+      {"--latent-norm-epsilon: needs --qk-layernorm",
+       [](ModelConfig& c) {
+         c = tiny_latent();
+         c.latent_norm_epsilon = 1e-3;
+         c.qk_layernorm = false;
+       }},
+      {"--latent-norm-epsilon: needs --multi-latent-attention",
+       [](ModelConfig& c) { c.latent_norm_epsilon = 1e-3; }},
       {"--no-pre-layernorm: needs --post-layernorm",
        [](ModelConfig& c) { c.pre_layernorm = false; }},
       {"--parallel-block: has its norms in front",

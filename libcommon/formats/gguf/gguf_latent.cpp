@@ -68,6 +68,7 @@ void check_gguf_latent(const ModelConfig& c) {
     refuse("--moe-router-group-score max", "sums of a group's best two");
   if (c.rotary_scaling_factor != 1 && (c.mscale_all_dim == 0 || c.mscale != c.mscale_all_dim))
     refuse("--mscale", "that of --mscale-all-dim, above 0");
+  if (c.latent_norm_epsilon != 0) refuse("--latent-norm-epsilon", "one epsilon for all norms");
   if (c.mtp_num_layers > 0)
     refuse("--mtp-num-layers",
            "no layers that predict further tokens; mt-convert --mtp-num-layers 0 leaves them out");

@@ -118,7 +118,8 @@ void write_decoder(JsonWriter& json, const ModelConfig& model, std::string_view 
 void write_sliding_window(JsonWriter& json, const ModelConfig& model);
 // Writes a window for a class that asks for one even where no layer has it.
 void write_needed_window(JsonWriter& json, const ModelConfig& model);
-void write_layer_types(JsonWriter& json, const ModelConfig& model);  // which have a window
+void write_layer_types(JsonWriter& json, const ModelConfig& model);    // which have a window
+void write_sparse_layers(JsonWriter& json, const ModelConfig& model);  // which have experts
 
 // --- Of decoders with experts, what is said of these --------------------------------------------
 
@@ -130,6 +131,8 @@ void check_glm(const ModelConfig& model);
 std::string fraction_of(double value);
 std::string_view expert_type(const ModelConfig& model);  // of those that a softmax chooses
 void read_experts(const ConfigJson& json, HuggingFaceConfig& config);
+// Refuses a part of each head that turns where the class asks how large it is and turns all.
+void expect_whole_turns(const ConfigJson& json, const ModelConfig& model);
 // A router of sigmoids with biases: of how many experts' groups, and what its weights are
 // multiplied by; and whether a model's is one.
 void read_sigmoid_router(const ConfigJson& json, ModelConfig& model);

@@ -64,20 +64,30 @@ std::string ConfigJson::window_size() const {
   return concat(count_or("sliding_window", 4096) - 1, ",0");
 }
 
-std::optional<std::vector<bool>> ConfigJson::sliding_layers(std::int64_t layers) const {
-  constexpr const char* kName = "layer_types";
-  simdjson::dom::array types;
-  if (!has(kName)) return {};
-  if (member(kName).get(types) || std::ssize(types) != layers)
-    refuse(json_quoted(kName), ": expected one for each layer");
-  std::vector<bool> sliding;
-  for (const simdjson::dom::element entry : types) {
+std::optional<std::vector<bool>> ConfigJson::layers_that_are(const char* name,
+                                                             std::string_view word,
+                                                             std::string_view other,
+                                                             std::int64_t layers) const {
+  simdjson::dom::array list;
+  if (!has(name)) return {};
+  if (member(name).get(list) || static_cast<std::int64_t>(list.size()) != layers)
+    refuse(json_quoted(name), ": expected one for each layer");
+  std::vector<bool> found;
+  for (const simdjson::dom::element entry : list) {
     std::string_view kind;
-    if (entry.get(kind) || (kind != "sliding_attention" && kind != "full_attention"))
-      refuse(json_quoted(kName), ": expected sliding_attention or full_attention");
-    sliding.push_back(kind == "sliding_attention");
+    if (entry.get(kind) || (kind != word && kind != other))
+      refuse(json_quoted(name), ": expected ", word, " or ", other);
+    found.push_back(kind == word);
   }
-  return sliding;
+  return found;
+}
+
+std::optional<std::vector<bool>> ConfigJson::sliding_layers(std::int64_t layers) const {
+  return layers_that_are("layer_types", "sliding_attention", "full_attention", layers);
+}
+
+std::optional<std::vector<bool>> ConfigJson::sparse_layers(std::int64_t layers) const {
+  return layers_that_are("mlp_layer_types", "sparse", "dense", layers);
 }
 
 bool is_erf_gelu(std::string_view name) { return name == "gelu" || name == "gelu_python"; }

@@ -50,8 +50,15 @@ class ConfigJson : public JsonObject {
   std::string window_size() const;
   // Says for each layer whether layer_types has it with a window; nothing where there is none.
   std::optional<std::vector<bool>> sliding_layers(std::int64_t layers) const;
+  // Says for each layer whether mlp_layer_types has it sparse, with experts, and not dense.
+  std::optional<std::vector<bool>> sparse_layers(std::int64_t layers) const;
 
  private:
+  // A member that has one of two words for each layer: whether it is the first.
+  std::optional<std::vector<bool>> layers_that_are(const char* name, std::string_view word,
+                                                   std::string_view other,
+                                                   std::int64_t layers) const;
+
   std::string_view type_;
 };
 

@@ -90,6 +90,13 @@ constexpr Decoder kDecoders[] = {
     {"deepseek_v2", "DeepseekV2ForCausalLM", refused, 102400, 32, 4096, 32, 0, 0, 11008, 2048},
     {"deepseek_v3", "DeepseekV3ForCausalLM", refused, 129280, 61, 7168, 128, 0, 0, 18432, 4096},
     {"kimi_k2", "DeepseekV3ForCausalLM", refused, 129280, 61, 7168, 128, 0, 0, 18432, 4096},
+    {"glm4_moe_lite", "Glm4MoeLiteForCausalLM", refused, 154880, 47, 2048, 20, 20, 0, 10240, 202752,
+     1e-5},
+    {"solar_open", "SolarOpenForCausalLM", none, 196608, 48, 4096, 64, 8, 128, 10944, 131072, 1e-5,
+     1e6},
+    {"exaone_moe", "ExaoneMoeForCausalLM", none, 102400, 32, 4096, 32, 32, 0, 16384, 2048, 1e-5},
+    {"hunyuan_v1_moe", "HunYuanMoEV1ForCausalLM", refused, 290943, 32, 4096, 32, 0, 0, 11008, 2048,
+     1e-5},
     {"nemotron", "NemotronForCausalLM", flags, 256000, 32, 6144, 48, 0, 0, 24576, 4096, 1e-5, 10000,
      0.0134, "relu2"},
 };
@@ -178,7 +185,7 @@ class DecoderReader {
         type == "exaone" ? json_.real_or("rms_norm_eps", usual_.epsilon) : usual_.epsilon);
     model_.qk_layernorm = is_qwen3(type) || is_delta_family(type) || type == "gemma3_text" ||
                           is_olmo(type) || type == "exaone4" || type == "dots1" ||
-                          type == "minimax_m2" ||
+                          type == "exaone_moe" || type == "minimax_m2" ||
                           (type == "glm4_moe" && json_.flag_or("use_qk_norm", false));
   }
 
@@ -232,7 +239,8 @@ class DecoderReader {
                  " alone: the biases of the ", mlp ? "attention" : "MLP", " become zeros"));
     model_.add_qkv_bias = usual_.type == "qwen2" ||
                           (has_attention_bias(usual_.type) &&
-                           json_.flag_or("attention_bias", usual_.type != "glm4_moe")) ||
+                           json_.flag_or("attention_bias", usual_.type != "glm4_moe" &&
+                                                               usual_.type != "solar_open")) ||
                           (of_qkv && !all) ||
                           (usual_.type == "qwen2_moe" && json_.flag_or("qkv_bias", true));
   }
@@ -292,7 +300,8 @@ bool has_bias_flags(std::string_view type) {
 }
 
 bool has_attention_bias(std::string_view type) {
-  return type == "glm4_moe" || type == "glm" || type == "glm4" || type == "seed_oss";
+  return type == "glm4_moe" || type == "glm" || type == "glm4" || type == "seed_oss" ||
+         type == "solar_open";
 }
 
 std::string decoder_types() {

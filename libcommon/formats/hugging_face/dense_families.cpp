@@ -32,7 +32,7 @@ class FamilyReader {
       model_.pre_layernorm = false;
     }
     if (type_ == "olmo3") read_olmo3();
-    if (type_ == "exaone4") read_exaone4();
+    if (type_ == "exaone4" || type_ == "exaone_moe") read_exaone4();
     model_.rotary_interleaved |= turns_neighbours(type_);
     if (type_ == "glm4") model_.post_layernorm = true;
     if (type_ == "ministral" && has_window())
@@ -40,7 +40,8 @@ class FamilyReader {
     if (type_ == "dots1") read_dots();
     if (is_granite(type_)) read_granite_multipliers(json_, model_);
     if (type_ == "hyperclovax") read_hyperclovax();
-    if (type_ == "hunyuan_v1_dense") model_.qk_layernorm = model_.qk_layernorm_behind_rope = true;
+    if (type_.starts_with("hunyuan_v1_"))
+      model_.qk_layernorm = model_.qk_layernorm_behind_rope = true;
     if (type_ == "minicpm") read_minicpm();
     if (type_ == "cwm") read_cwm();
     if (type_ == "phi3" && json_.has("sliding_window")) set_window(layers(true));
@@ -107,6 +108,8 @@ class FamilyReader {
 
   // Layers without a window do not turn where others have one.
   void read_exaone4() {
+    if (type_ == "exaone_moe" && !has_window())
+      json_.refuse("\"sliding_window\" is null, which its class does not take");
     if (!has_window()) return;
     const std::optional<Layers> listed = json_.sliding_layers(model_.num_layers);
     const Layers sliding =
@@ -277,12 +280,15 @@ void write_olmo3_bases(JsonWriter& json, const ModelConfig& c) {
 }  // namespace
 
 bool is_dense_family(std::string_view type) {
-  static constexpr std::string_view kTypes[] = {
-      "olmo2",      "olmo3",     "phi3",       "granite",         "smollm3",
-      "exaone4",    "glm",       "glm4",       "arcee",           "ernie4_5",
-      "internlm2",  "internlm3", "exaone",     "hyperclovax",     "hunyuan_v1_dense",
-      "minicpm",    "cwm",       "helium",     "seed_oss",        "ministral",
-      "ministral3", "dots1",     "granitemoe", "granitemoeshared"};
+  static constexpr std::string_view kTypes[] = {"olmo2",     "olmo3",       "phi3",
+                                                "granite",   "smollm3",     "exaone4",
+                                                "glm",       "glm4",        "arcee",
+                                                "ernie4_5",  "internlm2",   "internlm3",
+                                                "exaone",    "hyperclovax", "hunyuan_v1_dense",
+                                                "minicpm",   "cwm",         "helium",
+                                                "seed_oss",  "ministral",   "ministral3",
+                                                "dots1",     "granitemoe",  "granitemoeshared",
+                                                "exaone_moe"};
   return is_gemma(type) || is_cohere(type) || std::ranges::find(kTypes, type) != std::end(kTypes);
 }
 
@@ -332,8 +338,12 @@ void write_dense_family(JsonWriter& json, const ModelConfig& c, std::string_view
   if (type == "helium") json.member("mlp_bias", false);
   if ((type == "glm" || type == "glm4") && c.rotary_percent == 1)
     json.member("partial_rotary_factor", 1.0);
-  if (type == "olmo3" || type == "exaone4" || type == "ministral" || type == "dots1") {
-    write_sliding_window(json, c);
+  if (type == "olmo3" || type == "exaone4" || type == "exaone_moe" || type == "ministral" ||
+      type == "dots1") {
+    if (type == "exaone_moe")
+      write_needed_window(json, c);
+    else
+      write_sliding_window(json, c);
     write_layer_types(json, c);
   }
   if (type == "olmo3") write_olmo3_bases(json, c);

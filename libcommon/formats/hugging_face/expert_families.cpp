@@ -161,6 +161,11 @@ void read_further_layers(const ConfigJson& json, HuggingFaceConfig& config) {
     config.further = json.number("num_nextn_predict_layers", kMostFurther);
 }
 
+void expect_whole_turns(const ConfigJson& json, const ModelConfig& c) {
+  if (c.rotary_percent != 1)
+    json.refuse("\"partial_rotary_factor\" is ", c.rotary_percent, ", expected 1");
+}
+
 void read_experts(const ConfigJson& json, HuggingFaceConfig& config) {
   if (json.is("mixtral") || json.is("granitemoe")) read_mixtral(json, config.model);
   if (json.is("qwen3_next"))
@@ -171,7 +176,7 @@ void read_experts(const ConfigJson& json, HuggingFaceConfig& config) {
   if (json.is("gpt_oss")) read_gpt_oss(json, config.model);
   if (json.is("glm4_moe") || json.is("dots1")) read_glm_experts(json, config);
   if (is_latent_family(json.model_type())) read_latent_experts(json, config);
-  if (has_typed_experts(json.model_type())) read_typed_experts(json, config.model);
+  if (has_typed_experts(json.model_type())) read_typed_experts(json, config);
 }
 
 // --- Writing ------------------------------------------------------------------------------------
@@ -266,6 +271,12 @@ static void write_gpt_oss(JsonWriter& json, const ModelConfig& c) {
   write_fraction(json, "router_aux_loss_coef", c.aux_loss_coeff("aux_loss"));
   write_needed_window(json, c);
   write_layer_types(json, c);
+}
+
+void write_sparse_layers(JsonWriter& json, const ModelConfig& c) {
+  json.key("mlp_layer_types").begin_array();
+  for (const bool has : c.experts_of_layers(c.num_layers)) json.value(has ? "sparse" : "dense");
+  json.end_array();
 }
 
 void write_sigmoid_router(JsonWriter& json, const ModelConfig& c) {

@@ -173,17 +173,26 @@ const ConfigFamily* find_config_family(std::string_view type) {
 struct ImageReader {
   std::string_view type, text_type, decoder;
 };
-static constexpr ImageReader kImageReaders[] = {
-    {"gemma3", "gemma3_text", "gemma3_text"}, {"mistral3", "mistral", "mistral"},
-    {"qwen2_vl", "qwen2_vl_text", "qwen2"},   {"qwen2_5_vl", "qwen2_5_vl_text", "qwen2"},
-    {"qwen3_vl", "qwen3_vl_text", "qwen3"},   {"qwen3_5", kQwen35, kQwen35}};
+static constexpr ImageReader kImageReaders[] = {{"gemma3", "gemma3_text", "gemma3_text"},
+                                                {"mistral3", "mistral", "mistral"},
+                                                {"qwen2_vl", "qwen2_vl_text", "qwen2"},
+                                                {"qwen2_5_vl", "qwen2_5_vl_text", "qwen2"},
+                                                {"qwen3_vl", "qwen3_vl_text", "qwen3"},
+                                                {"qwen3_5", kQwen35, kQwen35},
+                                                {"glm4v_moe", "glm4v_moe_text", "glm4_moe"},
+                                                {"qwen3_vl_moe", "qwen3_vl_moe_text", "qwen3_moe"}};
 
 // What other defaults than the decoder's stand for.
 static void expect_sizes(const ConfigJson& text) {
-  for (const char* const name :
-       {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
-        "num_attention_heads", "num_key_value_heads", "max_position_embeddings", "rms_norm_eps"})
-    if (!text.has(name)) text.refuse("no ", json_quoted(name));
+  const auto expect = [&](std::initializer_list<const char*> names) {
+    for (const char* const name : names)
+      if (!text.has(name)) text.refuse("no ", json_quoted(name));
+  };
+  expect({"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
+          "num_attention_heads", "num_key_value_heads", "max_position_embeddings", "rms_norm_eps"});
+  if (text.is("glm4_moe")) expect({"attention_bias"});
+  if (text.is("qwen3_moe")) expect({"num_experts_per_tok", "moe_intermediate_size"});
+  if (text.is("qwen3_moe") && !text.has("num_local_experts")) expect({"num_experts"});
   const auto says_theta = [&](const char* member) {
     return text.has(member) && text.object(member).has("rope_theta");
   };
@@ -209,6 +218,11 @@ static HuggingFaceConfig read_text_part(const ConfigJson& json, const ImageReade
   if (renamed) expect_sizes(text);
   HuggingFaceConfig config;
   read_decoder(text, config);
+  config.fused_experts = reader.type == "qwen3_vl_moe";
+  // Of a Qwen3-VL the weights of a token's experts are 1 together, and a GLM-4.5V's queries and
+  // keys have no norms, whatever is said.
+  if (text.is("qwen3_moe")) config.model.moe_router_pre_softmax = false;
+  if (text.is("glm4_moe")) config.model.qk_layernorm = false;
   if (text.has("initializer_range")) config.model.init_method_std = text.real("initializer_range");
   if (!part.has("tie_word_embeddings") && json.has("tie_word_embeddings"))
     config.model.untie_embeddings_and_output_weights = !json.flag("tie_word_embeddings");

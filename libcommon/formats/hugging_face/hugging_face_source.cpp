@@ -103,6 +103,7 @@ HuggingFaceSource::HuggingFaceSource(const std::string& folder, std::int64_t fur
   dtype_is_tensors_ = !stored.dtype;
   output_if_stored_ = stored.output_if_stored;
   of_texts_ = stored.of_texts;
+  fused_experts_ = stored.fused_experts;
   lacking_ = stored.lacking;
   notes_ = stored.notes;
   take_further(stored, further);
@@ -398,7 +399,17 @@ const DistTensor& HuggingFaceSource::stored(const Param& row, const ForeignName&
 
 std::vector<ForeignName> HuggingFaceSource::names_of(const Param& row) const {
   if (lacking_.has(row.place)) return {};
+  if (fused_experts_ && row.place.expert) return {fused_name_of(row)};
   return hugging_face_names(*config_, row);
+}
+
+// transformers transposes experts unless they lie as it computes with them.
+ForeignName HuggingFaceSource::fused_name_of(const Param& row) const {
+  ForeignName plain = fused_expert_name(row, false);
+  for (const std::string& spelling : spellings(plain.name))
+    if (const DistTensor* const tensor = tensors_->find(prefix_ + spelling))
+      if (tensor->shape == hugging_face_shape(row, plain, *config_)) return plain;
+  return fused_expert_name(row, true);
 }
 
 DType HuggingFaceSource::dtype_of(const Param& row, const std::string&) const {

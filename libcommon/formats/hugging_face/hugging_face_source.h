@@ -58,12 +58,14 @@ class HuggingFaceSource : public ModelSource {
   void unpack();
   bool dtype_is_tensors_ = false;  // of the words', where config.json does not say
   bool output_if_stored_ = false, of_texts_ = false;  // see HuggingFaceConfig
+  bool fused_experts_ = false;                        // likewise
   bool may_predict_further_ = false;                  // see HuggingFaceConfig
   std::string quantization_;  // HuggingFaceConfig's, or hf_quant_config.json
   std::string prefix_;        // before all names, where a state_dict() is part of a state
   void read_part(const DistTensor& tensor, const ForeignName& name, Tensor out) const;
   bool are_words(std::string_view name) const;
   bool has_pooler() const;
+  ForeignName fused_name_of(const Param& row) const;
   const DistTensor* words_alone() const;
   const DistTensor* find_output() const;
   const DistTensor* original_of(const std::string& name, const ParamTable& table) const;

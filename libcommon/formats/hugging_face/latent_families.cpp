@@ -8,10 +8,12 @@
 
 namespace mt {
 
-constexpr std::string_view kSecond = "deepseek_v2", kThird = "deepseek_v3", kKimi = "kimi_k2";
+constexpr std::string_view kSecond = "deepseek_v2", kThird = "deepseek_v3", kKimi = "kimi_k2",
+                           kGlm = "glm4_moe_lite";
+constexpr double kEpsilonOfLatents = 1e-6;  // of norms, to transformers, whatever rms_norm_eps is
 
 bool is_latent_family(std::string_view type) {
-  return type == kSecond || type == kThird || type == kKimi;
+  return type == kSecond || type == kThird || type == kKimi || type == kGlm;
 }
 
 // --- Reading ------------------------------------------------------------------------------------
@@ -23,23 +25,26 @@ void read_latent_attention(const ConfigJson& json, HuggingFaceConfig& config) {
   if (c.group_query_attention)
     json.refuse("\"num_key_value_heads\" is ", c.num_query_groups, ", expected ",
                 c.num_attention_heads, ", as many as heads");
+  const bool glm = json.is(kGlm);
   if (json.has("q_lora_rank"))
     c.q_lora_rank = json.size("q_lora_rank");
   else if (!json.is_null("q_lora_rank"))
-    c.q_lora_rank = 1536;
+    c.q_lora_rank = glm ? 768 : 1536;
   c.kv_lora_rank = json.size_or("kv_lora_rank", 512);
-  c.qk_head_dim = json.size_or("qk_nope_head_dim", 128);
+  c.qk_head_dim = json.size_or("qk_nope_head_dim", glm ? 192 : 128);
   c.qk_pos_emb_head_dim = json.size_or("qk_rope_head_dim", 64);
-  c.v_head_dim = json.size_or("v_head_dim", 128);
+  c.v_head_dim = json.size_or("v_head_dim", glm ? 256 : 128);
   json.expect_number("head_dim", c.qk_pos_emb_head_dim);  // what turns, to transformers
   json.expect_flag("mlp_bias", false);
   json.expect_flag("rope_interleave", true);
-  constexpr double kEpsilonOfLatents = 1e-6;
-  if (c.norm_epsilon != kEpsilonOfLatents)
+  if (glm) {
+    c.latent_norm_epsilon = kEpsilonOfLatents;
+  } else if (c.norm_epsilon != kEpsilonOfLatents) {
     config.notes.push_back(concat(json.where(), ": \"rms_norm_eps\" is ", c.norm_epsilon,
                                   ", and that of the norms of latents, which is 1e-06 in "
                                   "transformers, becomes the same"));
-  if (json.is(kKimi)) c.hf_model_type = kKimi;
+  }
+  if (json.is(kKimi) || glm) c.hf_model_type = json.model_type();
 }
 
 void read_latent_scaling(const JsonObject& rope, const ConfigJson& json, ModelConfig& c) {
@@ -77,7 +82,9 @@ static void read_groups_by_best(const ConfigJson& json, ModelConfig& c) {
 
 static void read_groups_by_sums(const ConfigJson& json, ModelConfig& c) {
   json.expect_text("topk_method", "noaux_tc");
-  const std::int64_t groups = json.size_or("n_group", 8), kept = json.count_or("topk_group", 4);
+  const bool glm = json.is(kGlm);
+  const std::int64_t groups = json.size_or("n_group", glm ? 1 : 8),
+                     kept = json.count_or("topk_group", glm ? 1 : 4);
   if (groups <= 1) return;
   if (c.moe_router_topk / std::max<std::int64_t>(kept, 1) != 2)
     json.refuse("\"topk_group\" is ", kept, " for ", c.moe_router_topk,
@@ -86,18 +93,48 @@ static void read_groups_by_sums(const ConfigJson& json, ModelConfig& c) {
   c.moe_router_group_topk = kept;
 }
 
+static void set_layers(ModelConfig& c, const std::vector<bool>& experts) {
+  if (std::ranges::count(experts, false) == 0) return;
+  c.moe_layer_freq = "[";
+  for (const bool has : experts) c.moe_layer_freq += has ? "1," : "0,";
+  c.moe_layer_freq.back() = ']';
+}
+
+// Says which layers have experts as its class does, which passes over how many DeepSeek's words
+// say.
+static void read_glm_layers(const ConfigJson& json, ModelConfig& c) {
+  constexpr const char* kDense = "first_k_dense_replace";
+  std::vector<bool> usual(static_cast<std::size_t>(c.num_layers), true);
+  if (!usual.empty()) usual[0] = false;
+  const std::optional<std::vector<bool>> said = json.sparse_layers(c.num_layers);
+  if (const std::int64_t dense = json.size_or(kDense, 1); !said && dense != 1)
+    json.refuse(json_quoted(kDense), " is ", dense, ", expected 1, or \"mlp_layer_types\"");
+  set_layers(c, said.value_or(usual));
+}
+
+// The same of all other families in one member.
+static void read_first_layers(const ConfigJson& json, ModelConfig& c, std::int64_t usual) {
+  const std::int64_t dense = json.size_or("first_k_dense_replace", usual);
+  std::vector<bool> experts(static_cast<std::size_t>(c.num_layers), true);
+  std::fill_n(experts.begin(), std::min(dense, c.num_layers), false);
+  set_layers(c, experts);
+}
+
 void read_latent_experts(const ConfigJson& json, HuggingFaceConfig& config) {
   ModelConfig& c = config.model;
-  const bool second = json.is(kSecond);
+  const bool second = json.is(kSecond), glm = json.is(kGlm);
   c.family = ModelFamily::mixtral;
-  c.num_experts = json.size_or(
-      json.has("num_local_experts") ? "num_local_experts" : "n_routed_experts", second ? 64 : 256);
+  c.num_experts =
+      json.size_or(json.has("num_local_experts") ? "num_local_experts" : "n_routed_experts",
+                   second || glm ? 64 : 256);
   c.moe_router_topk =
-      second ? json.size("num_experts_per_tok") : json.size_or("num_experts_per_tok", 8);
-  c.moe_ffn_hidden_size = json.size_or("moe_intermediate_size", second ? 1407 : 2048);
+      second ? json.size("num_experts_per_tok") : json.size_or("num_experts_per_tok", glm ? 4 : 8);
+  c.moe_ffn_hidden_size = json.size_or("moe_intermediate_size", second ? 1407 : glm ? 1536 : 2048);
   c.moe_shared_expert_intermediate_size =
       json.size_or("n_shared_experts", second ? 2 : 1) * *c.moe_ffn_hidden_size;
-  if (const double factor = json.positive_or("routed_scaling_factor", second ? 1 : 2.5);
+  if (const double factor = json.positive_or("routed_scaling_factor", second ? 1
+                                                                      : glm  ? 1.8
+                                                                             : 2.5);
       factor != 1)
     c.moe_router_topk_scaling_factor = factor;
   c.moe_aux_loss_coeff = {json.real_or("aux_loss_alpha", 0)};
@@ -115,12 +152,9 @@ void read_latent_experts(const ConfigJson& json, HuggingFaceConfig& config) {
     read_groups_by_sums(json, c);
     read_further_layers(json, config);
   }
-  const std::int64_t dense = json.size_or("first_k_dense_replace", second ? 0 : 3);
-  if (dense == 0) return;
-  c.moe_layer_freq = "[";
-  for (std::int64_t layer = 0; layer < c.num_layers; ++layer)
-    c.moe_layer_freq += concat(layer > 0 ? "," : "", layer < dense ? 0 : 1);
-  c.moe_layer_freq += "]";
+  if (!glm) return read_first_layers(json, c, second ? 0 : 3);
+  expect_whole_turns(json, c);
+  read_glm_layers(json, c);
 }
 
 // --- Writing ------------------------------------------------------------------------------------
@@ -136,7 +170,7 @@ std::string_view latent_type(const ModelConfig& c) {
     refuse_setting("--mscale without --mscale-all-dim, or the reverse");
   if (c.moe_router_score_function == "sigmoid") {
     check_glm(c);
-    return c.hf_model_type == kKimi ? kKimi : kThird;
+    return c.hf_model_type == kKimi ? kKimi : c.hf_model_type == kGlm ? kGlm : kThird;
   }
   const std::int64_t shared = c.moe_shared_expert_intermediate_size;
   if (!c.moe_router_pre_softmax)
@@ -183,6 +217,7 @@ void write_latent_experts(JsonWriter& json, const ModelConfig& c, std::string_vi
   json.key("routed_scaling_factor").raw(fraction_of(factor == 0 ? 1 : factor));
   json.member("n_group", groups ? c.moe_router_num_groups : 1);
   json.member("topk_group", groups ? c.moe_router_group_topk : 1);
+  if (type == kGlm) write_sparse_layers(json, c);
   json.member("topk_method", !second ? "noaux_tc" : groups ? "group_limited_greedy" : "greedy");
   json.member("scoring_func", second ? "softmax" : "sigmoid").member("norm_topk_prob", !second);
   json.member("moe_layer_freq", 1);

@@ -1,5 +1,6 @@
 // Decoders with latent attention: deepseek_v2, whose experts softmaxes choose, deepseek_v3, whose
-// experts sigmoids with biases do, and kimi_k2, which is the same in other sizes.
+// experts sigmoids with biases do, and kimi_k2 and glm4_moe_lite, which are the same in other
+// sizes.
 #pragma once
 
 #include <string_view>

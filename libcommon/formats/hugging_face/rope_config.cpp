@@ -86,8 +86,9 @@ static void read_scaling(const ConfigJson& json, HuggingFaceConfig& config,
       "long_factor"};
   // A Qwen that reads images has a position for each side of them; of a text's all are one.
   const std::string_view type = json.text_or("model_type", "");
-  const bool has_sides = type.find("_vl") != type.npos || type.starts_with("qwen3_5");
-  const bool hunyuan = type == "hunyuan_v1_dense", ministral3 = type == "ministral3";
+  const bool has_sides =
+      type.find("_vl") != type.npos || type.starts_with("qwen3_5") || type.starts_with("glm4v");
+  const bool hunyuan = type.starts_with("hunyuan_v1_"), ministral3 = type == "ministral3";
   for (const std::string_view name : rope.names())
     if (std::ranges::find(kKnown, name) == std::end(kKnown) && !(hunyuan && name == "alpha") &&
         !(ministral3 && (name == kScalingBeta || name == kPositions)) &&
@@ -142,10 +143,10 @@ static void read_scaling(const ConfigJson& json, HuggingFaceConfig& config,
 
 std::optional<double> turning_part(std::string_view type) {
   static constexpr std::pair<std::string_view, double> kParts[] = {
-      {"nemotron", 0.5},  {"bamba", 0.5},     {"glm4_moe", 0.5},    {"phi3", 1},
-      {"glm", 0.5},       {"glm4", 0.5},      {"phi", 0.5},         {"stablelm", 0.25},
-      {"gpt_neox", 0.25}, {"persimmon", 0.5}, {"qwen3_next", 0.25}, {"qwen3_5_text", 0.25},
-      {"minimax_m2", 1}};
+      {"nemotron", 0.5},  {"bamba", 0.5},       {"glm4_moe", 0.5},    {"phi3", 1},
+      {"glm", 0.5},       {"glm4", 0.5},        {"phi", 0.5},         {"stablelm", 0.25},
+      {"gpt_neox", 0.25}, {"persimmon", 0.5},   {"qwen3_next", 0.25}, {"qwen3_5_text", 0.25},
+      {"minimax_m2", 1},  {"glm4_moe_lite", 1}, {"solar_open", 1}};
   const auto* const found =
       std::ranges::find(kParts, type, &std::pair<std::string_view, double>::first);
   return found == std::end(kParts) ? std::nullopt : std::optional(found->second);

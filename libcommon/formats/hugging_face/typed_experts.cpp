@@ -51,6 +51,71 @@ static void read_minimax(const ConfigJson& json, ModelConfig& c) {
       json.refuse("\"attn_type_list\": expected 1, attention by softmax, for each layer");
 }
 
+// As a GLM-4.5's in all layers.
+static void read_solar(const ConfigJson& json, ModelConfig& c) {
+  expect_whole_turns(json, c);
+  c.num_experts =
+      json.size_or(json.has("num_local_experts") ? "num_local_experts" : "n_routed_experts", 128);
+  c.moe_router_topk = json.size_or("num_experts_per_tok", 8);
+  const std::int64_t width = json.size_or("moe_intermediate_size", 1280);
+  c.moe_ffn_hidden_size = width;
+  c.moe_shared_expert_intermediate_size = json.count_or("n_shared_experts", 1) * width;
+  read_sigmoid_router(json, c);
+}
+
+// Behind as many dense layers as are said, or in those that are listed.
+static void read_exaone(const ConfigJson& json, ModelConfig& c) {
+  c.num_experts =
+      json.size_or(json.has("num_local_experts") ? "num_local_experts" : "num_experts", 64);
+  c.moe_router_topk = json.size_or("num_experts_per_tok", 8);
+  const std::int64_t width = json.size_or("moe_intermediate_size", 1024);
+  c.moe_ffn_hidden_size = width;
+  c.moe_shared_expert_intermediate_size = json.count_or("num_shared_experts", 1) * width;
+  read_sigmoid_router(json, c);
+  if (!json.has("routed_scaling_factor")) c.moe_router_topk_scaling_factor = 2.5;
+  std::vector<bool> experts(static_cast<std::size_t>(c.num_layers), true);
+  const std::int64_t dense = json.size_or("first_k_dense_replace", 1);
+  std::fill_n(experts.begin(), std::min(dense, c.num_layers), false);
+  experts = json.sparse_layers(c.num_layers).value_or(experts);
+  if (std::ranges::count(experts, false) == 0) return;
+  c.moe_layer_freq = "[";
+  for (const bool has : experts) c.moe_layer_freq += has ? "1," : "0,";
+  c.moe_layer_freq.back() = ']';
+}
+
+// Its makers have a number for each layer, which is to be the same for all.
+static std::int64_t number_of_all(const ConfigJson& json, const char* name, std::int64_t usual) {
+  simdjson::dom::array list;
+  if (!json.has(name) || json.member(name).get(list)) return json.size_or(name, usual);
+  std::int64_t first = -1;
+  for (const simdjson::dom::element entry : list) {
+    std::int64_t number = 0;
+    if (entry.get(number) || number < 0 || number > kMostSize || (first >= 0 && number != first))
+      json.refuse(json_quoted(name), ": expected one number of all layers");
+    first = number;
+  }
+  if (first < 0) json.refuse(json_quoted(name), ": expected a number");
+  return first;
+}
+
+// Softmaxes choose, and one expert of the same width is shared.
+static void read_hunyuan(const ConfigJson& json, ModelConfig& c) {
+  const bool as_others = !json.has("moe_topk") && json.has("num_experts_per_tok");
+  c.num_experts =
+      number_of_all(json, json.has("num_experts") ? "num_experts" : "num_local_experts", 1);
+  c.moe_router_topk = number_of_all(json, as_others ? "num_experts_per_tok" : "moe_topk", 1);
+  if (c.moe_router_topk == 1) json.refuse("\"moe_topk\" is 1, expected more");
+  c.moe_shared_expert_intermediate_size = c.ffn();
+  for (const auto& [name, expected] : {std::pair("num_shared_expert", std::int64_t{1}),
+                                       {"moe_intermediate_size", c.ffn()},
+                                       {"moe_layer_num_skipped", 0}})
+    if (const std::int64_t number = number_of_all(json, name, expected); number != expected)
+      json.refuse(json_quoted(name), " is ", number, ", expected ", expected);
+  json.expect_flag("use_mixed_mlp_moe", true);
+  json.expect_flag("use_qk_norm", true);
+  json.expect_flag("use_cla", false);
+}
+
 struct TypedExperts {
   std::string_view type;
   void (*read)(const ConfigJson&, ModelConfig&);
@@ -58,7 +123,10 @@ struct TypedExperts {
 };
 static constexpr TypedExperts kTyped[] = {{"granitemoeshared", read_granite_shared, true},
                                           {"flex_olmo", read_flex_olmo, true},
-                                          {"minimax_m2", read_minimax, true}};
+                                          {"minimax_m2", read_minimax, true},
+                                          {"solar_open", read_solar, false},
+                                          {"exaone_moe", read_exaone, false},
+                                          {"hunyuan_v1_moe", read_hunyuan, true}};
 
 static const TypedExperts* find_typed(std::string_view type) {
   const auto* const found = std::ranges::find(kTyped, type, &TypedExperts::type);
@@ -72,14 +140,35 @@ bool is_width_of_typed_experts(std::string_view type) {
   return found != nullptr && found->width_is_an_experts;
 }
 
-void read_typed_experts(const ConfigJson& json, ModelConfig& c) {
-  c.family = ModelFamily::mixtral;
-  find_typed(json.model_type())->read(json, c);
+void read_typed_experts(const ConfigJson& json, HuggingFaceConfig& config) {
+  config.model.family = ModelFamily::mixtral;
+  find_typed(json.model_type())->read(json, config.model);
+  if (json.is("exaone_moe")) config.passed_over = "mtp.";  // as by its class
 }
 
 // --- Writing ------------------------------------------------------------------------------------
 
+// Of those that sigmoids choose.
+static void write_grouped(JsonWriter& json, const ModelConfig& c, bool solar) {
+  json.member(solar ? "n_routed_experts" : "num_experts", c.num_experts);
+  json.member("num_experts_per_tok", c.moe_router_topk);
+  json.member("moe_intermediate_size", c.expert_ffn());
+  json.member(solar ? "n_shared_experts" : "num_shared_experts",
+              c.moe_shared_expert_intermediate_size / c.expert_ffn());
+  write_sigmoid_router(json, c);
+  if (!solar) write_sparse_layers(json, c);
+}
+
+static void write_hunyuan(JsonWriter& json, const ModelConfig& c) {
+  json.member("num_experts", c.num_experts).member("moe_topk", c.moe_router_topk);
+  json.member("moe_intermediate_size", c.expert_ffn()).member("num_shared_expert", 1);
+  json.member("use_mixed_mlp_moe", true).member("use_qk_norm", true);
+}
+
 void write_typed_experts(JsonWriter& json, const ModelConfig& c, std::string_view type) {
+  if (type == "solar_open" || type == "exaone_moe")
+    return write_grouped(json, c, type == "solar_open");
+  if (type == "hunyuan_v1_moe") return write_hunyuan(json, c);
   json.member(type == "flex_olmo" ? "num_experts" : "num_local_experts", c.num_experts);
   json.member("num_experts_per_tok", c.moe_router_topk);
   json.key("router_aux_loss_coef").raw(fraction_of(c.aux_loss_coeff("aux_loss")));

@@ -1,5 +1,6 @@
 // What config.json says of experts in families that only their model_type tells from others, which
-// the settings of a model keep as its hf_model_type: granitemoeshared, flex_olmo and minimax_m2.
+// the settings of a model keep as its hf_model_type: granitemoeshared, flex_olmo,
+// minimax_m2, solar_open, exaone_moe and hunyuan_v1_moe.
 #pragma once
 
 #include <string_view>
@@ -9,13 +10,14 @@
 
 namespace mt {
 
+struct HuggingFaceConfig;
 struct ModelConfig;
 
 bool has_typed_experts(std::string_view type);
 // Whether intermediate_size is an expert's width there.
 bool is_width_of_typed_experts(std::string_view type);
 
-void read_typed_experts(const ConfigJson& json, ModelConfig& model);
+void read_typed_experts(const ConfigJson& json, HuggingFaceConfig& config);
 void write_typed_experts(JsonWriter& json, const ModelConfig& model, std::string_view type);
 
 }  // namespace mt

@@ -280,6 +280,15 @@ constexpr ModuleName kHunyuan[] = {
     {"self_attention.k_layernorm", "self_attn.key_layernorm"},
 };
 
+constexpr ModuleName kHunyuanExperts[] = {
+    {"self_attention.q_layernorm", "self_attn.query_layernorm"},
+    {"self_attention.k_layernorm", "self_attn.key_layernorm"},
+    {"mlp.router", "mlp.gate.wg"},
+    {"mlp.shared_experts.linear_fc1", "mlp.shared_mlp.gate_proj", gate},
+    {"mlp.shared_experts.linear_fc1", "mlp.shared_mlp.up_proj", up},
+    {"mlp.shared_experts.linear_fc2", "mlp.shared_mlp.down_proj"},
+};
+
 constexpr ModuleName kHyperClovaX[] = {
     {"self_attention.linear_proj.post_layernorm", "post_norm1"},
     {"pre_mlp_layernorm", "post_attention_layernorm"},
@@ -302,6 +311,7 @@ constexpr DecoderNames kDecoderNames[] = {
     {"granitemoe", kLlamaLayers, kGraniteRouter},
     {"granitemoeshared", kLlamaLayers, kGraniteRouter},
     {"minimax_m2", kLlamaLayers, kMixtralRouter},
+    {"hunyuan_v1_moe", kLlamaLayers, kHunyuanExperts},
     {"starcoder2", kLlamaLayers, kStarcoder2},
     {"gpt_neox", "gpt_neox.layers.", kNeox},
     {"gptj", "transformer.h.", kGptJ},
@@ -491,7 +501,9 @@ Names llama_names(const ModelConfig& c, const Param& row) {
   if (c.quick_geglu && row.place.module == "mlp.router")
     return {{concat(layer, "mlp.router.", row.place.param)}};
   if (row.place.param == "gate_weight") return {{layer + "mlp.shared_expert_gate.weight"}};
-  if (row.place.param == "expert_bias") return {{layer + "mlp.gate.e_score_correction_bias"}};
+  if (row.place.param == "expert_bias")
+    return {{concat(layer, c.hf_model_type == "exaone_moe" ? "mlp." : "mlp.gate.",
+                    "e_score_correction_bias")}};
   if (row.place.module == "mlp.router")
     return names_in(qwen ? kQwenRouter : kMixtralRouter, c, row, layer);
   if (row.place.module.starts_with("mlp.shared_experts."))
@@ -617,6 +629,15 @@ std::vector<ForeignName> hugging_face_names(const ModelConfig& config, const Par
   Names names = names_of(config, row);
   if (names.empty()) fail(Exit::bad_data, row.name(), ": has no place in Hugging Face's formats");
   return names;
+}
+
+ForeignName fused_expert_name(const Param& row, bool transposed) {
+  ForeignName name{concat(layer_prefix(row.place, kLlamaLayers), "mlp.experts.",
+                          row.place.module == "linear_fc1" ? "gate_up_proj" : "down_proj")};
+  name.part = *row.place.expert;
+  name.parts = row.experts;
+  if (transposed) name.transform.push_back(transpose());
+  return name;
 }
 
 std::vector<std::string> hugging_face_copies(const ModelConfig& config, const Param& row) {

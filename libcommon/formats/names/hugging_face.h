@@ -29,4 +29,8 @@ std::vector<std::string> hugging_face_copies(const ModelConfig& config, const Pa
 // Returns the shape of such a tensor; a vocabulary is not padded there.
 Shape hugging_face_shape(const Param& row, const ForeignName& name, const ModelConfig& config);
 
+// What a row of an expert is a part of in a model that reads images, too: a tensor of all experts
+// of a layer, each transposed or as it is.
+ForeignName fused_expert_name(const Param& row, bool transposed);
+
 }  // namespace mt

@@ -16,6 +16,7 @@ void LatentConfig::check() const {
         : qk_head_dim != usual.qk_head_dim                     ? "--qk-head-dim"
         : qk_pos_emb_head_dim != usual.qk_pos_emb_head_dim     ? "--qk-pos-emb-head-dim"
         : v_head_dim != usual.v_head_dim                       ? "--v-head-dim"
+        : latent_norm_epsilon != usual.latent_norm_epsilon     ? "--latent-norm-epsilon"
         : rotary_scaling_factor != usual.rotary_scaling_factor ? "--rotary-scaling-factor"
         : mscale != usual.mscale                               ? "--mscale"
         : mscale_all_dim != usual.mscale_all_dim               ? "--mscale-all-dim"

@@ -15,6 +15,7 @@ struct LatentConfig {
   // Channels of a head: of a query and a key that do not turn by position and that do, and of a
   // value.
   std::int64_t qk_head_dim = 128, qk_pos_emb_head_dim = 64, v_head_dim = 128;
+  double latent_norm_epsilon = 0;  // of the norms of latents; 0: that of all others
   double rotary_scaling_factor = 1, mscale = 1, mscale_all_dim = 1;
   // The positions that frequencies were first trained for; by default those that the model knows.
   std::optional<std::int64_t> original_max_position_embeddings = {};

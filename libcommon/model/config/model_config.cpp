@@ -158,6 +158,8 @@ void check_latent(const ModelConfig& c) {
          "--multi-latent-attention: of a GPT, with or without experts, or of a hybrid");
   if (!c.has_rope())
     fail(Exit::bad_config, "--multi-latent-attention: needs --position-embedding-type rope");
+  if (c.latent_norm_epsilon != 0 && !c.qk_layernorm)
+    fail(Exit::bad_config, "--latent-norm-epsilon: needs --qk-layernorm");
   const char* const other = c.group_query_attention  ? "--group-query-attention"
                             : c.add_qkv_bias         ? "--add-qkv-bias"
                             : c.rotary_interleaved   ? "--rotary-interleaved"
@@ -431,6 +433,7 @@ void ModelConfig::complete(int tensor_ranks) {
   if (family == ModelFamily::mamba) check_hybrid(*this);
   visit_settings(std::as_const(*this), CheckingRanges{});
   if (multi_latent_attention) kv_channels.reset();  // it does not enter the projections
+  if (latent_norm_epsilon == norm_epsilon) latent_norm_epsilon = 0;
   if (!kv_channels && !multi_latent_attention && hidden_size % num_attention_heads != 0)
     fail(Exit::bad_config, "--hidden-size ", hidden_size,
          ": not a multiple of --num-attention-heads ", num_attention_heads, "; give --kv-channels");

@@ -37,6 +37,9 @@ void visit_latent_settings(Config& c, const Visit& visit) {
                 count_to(kMany)}));
   visit(c.v_head_dim, latent({"--v-head-dim", latents, kModel, "channels of a value's head", "N",
                               count_to(kMany)}));
+  visit(c.latent_norm_epsilon,
+        latent({"--latent-norm-epsilon", latents, kModel,
+                "added to the variance of latents' norms; 0: --norm-epsilon", "F", between(0, 1)}));
   visit(c.rotary_scaling_factor,
         latent({"--rotary-scaling-factor", latents, kReach,
                 "YaRN divides low rotary frequencies by this, here and with "
@@ -324,10 +327,11 @@ void visit_settings(Config& c, const Visit& visit) {
   visit(c.rope_attention_factor,
         rare({"--rope-attention-factor", positions, kReach,
               "rotary queries and keys are multiplied by this", "F", positive()}));
-  visit(c.no_rope_freq, later({"--no-rope-freq", positions, kPart,
-                               "every Nth layer has no rotary positions; or a 1 (none) or 0 for "
-                               "each layer",
-                               "N", as_given(at_least(0))}));
+  visit(c.no_rope_freq,
+        with_experts(later({"--no-rope-freq", positions, kPart,
+                            "every Nth layer has no rotary positions; or a 1 (none) or 0 for "
+                            "each layer",
+                            "N", as_given(at_least(0))})));
   visit(c.rotary_base_window,
         later({"--rotary-base-window", positions, kReach,
                "base of the rotary frequencies of layers with a window, which "
@@ -369,8 +373,9 @@ void visit_settings(Config& c, const Visit& visit) {
         with_towers(with_experts(
             later({"--qk-layernorm-whole", layers, kModel,
                    "these norms are of all query and of all key heads of a token together"}))));
-  visit(c.qk_layernorm_behind_rope, later({"--qk-layernorm-behind-rope", layers, kModel,
-                                           "these norms are of heads once they have turned"}));
+  visit(c.qk_layernorm_behind_rope,
+        with_experts(later({"--qk-layernorm-behind-rope", layers, kModel,
+                            "these norms are of heads once they have turned"})));
   visit(c.embedding_layernorm, later({"--embedding-layernorm", layers, kModel,
                                       "a norm of embeddings, in front of the first layer"}));
   visit(c.norm_bias, later({"--disable-norm-bias", layers, kModel, "LayerNorms without bias", kOff,

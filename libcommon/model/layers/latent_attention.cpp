@@ -36,7 +36,7 @@ LatentAttention::Latent make_latent(const LayerRows& layer, const char* down, co
   if (!layer.config.qk_layernorm) return latent;
   Param scale = layer.row(up, "layer_norm_weight", {rank}, {});
   if (layer.part.sequence_parallel) scale.summed_over = SummedOver::tp;
-  latent.norm = layer.make_norm(std::move(scale));
+  latent.norm = layer.make_norm(std::move(scale), layer.config.latent_norm_epsilon);
   return latent;
 }
 

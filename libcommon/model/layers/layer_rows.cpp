@@ -18,11 +18,11 @@ Param ModelRows::norm_row(RowPlace place) const {
           .summed_over = part.sequence_parallel ? SummedOver::tp : SummedOver::none};
 }
 
-Norm ModelRows::make_norm(Param scale) const {
+Norm ModelRows::make_norm(Param scale, double epsilon) const {
   return {table,
           std::move(scale),
           {.kind = config.norm_kind(),
-           .eps = config.norm_epsilon,
+           .eps = epsilon != 0 ? epsilon : config.norm_epsilon,
            .zero_centered = config.apply_layernorm_1p,
            .has_weight = config.norm_weight,
            .has_bias = config.norm_bias}};

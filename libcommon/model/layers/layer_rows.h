@@ -31,8 +31,8 @@ struct ModelRows {
 
   // Describes the scale at this place of a norm over hidden states.
   Param norm_row(RowPlace place) const;
-  // Adds the rows of a norm with this scale.
-  Norm make_norm(Param scale) const;
+  // Adds the rows of a norm with this scale; an epsilon of 0 is the model's.
+  Norm make_norm(Param scale, double epsilon = 0) const;
 };
 
 // The initialiser of a matrix that does not end a residual branch.
