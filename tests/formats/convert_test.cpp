@@ -777,7 +777,16 @@ TEST(HuggingFaceConfigTest, WhatGptHasNotIsRefused) {
       {R"({"model_type":"bloom","apply_residual_connection_post_layernorm":true})",
        "\"apply_residual_connection_post_layernorm\" is true, which is not supported"},
       {R"({"model_type":"apertus"})",
-       "model_type \"apertus\" has an activation, \"xielu\", that is not supported"},
+       "model_type \"apertus\" has an activation, \"xielu\", which is not supported"},
+      {R"({"model_type":"phimoe"})",
+       "model_type \"phimoe\" has routers that choose one expert after another among few "
+       "(sparsemixer), which is not supported"},
+      {R"({"model_type":"longcat_flash"})",
+       "model_type \"longcat_flash\" has experts that compute nothing, and layers with two "
+       "attentions, which is not supported"},
+      {R"({"model_type":"glm_moe_dsa"})",
+       "model_type \"glm_moe_dsa\" has attention to keys that an indexer chooses, which is not "
+       "supported"},
       {R"({"model_type":"minicpm3"})",
        "model_type \"minicpm3\" has latent attention without experts, which is not supported"},
       {R"({"model_type":"ernie4_5_moe"})",

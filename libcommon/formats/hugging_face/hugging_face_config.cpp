@@ -120,19 +120,43 @@ static void read_task_head(const ConfigJson& json, ModelConfig& c) {
       "is read, llava with a \"vision_config\"");
 }
 
+// What models that transformers knows have and ours have not.
+struct Lacking {
+  std::string_view type, what;
+};
+static constexpr std::string_view kIndexed = "attention to keys that an indexer chooses",
+                                  kConvolved = "layers that are short convolutions",
+                                  kChunked = "attention within chunks",
+                                  kOtherExperts =
+                                      "experts that lie otherwise than those of a Qwen3-Next";
+static constexpr Lacking kLacking[] = {
+    {"apertus", "an activation, \"xielu\""},
+    {"minicpm3", "latent attention without experts"},
+    {"ernie4_5_moe", "biases that choose experts by a softmax"},
+    {"phimoe", "routers that choose one expert after another among few (sparsemixer)"},
+    {"jetmoe", "experts of attention"},
+    {"longcat_flash", "experts that compute nothing, and layers with two attentions"},
+    {"afmoe", "gates of attention by a matrix of their own"},
+    {"cohere2_moe", "experts beside attention"},
+    {"dbrx", "bounds of queries, keys and values"},
+    {"minimax", "lightning attention"},
+    {"deepseek_v32", kIndexed},
+    {"glm_moe_dsa", kIndexed},
+    {"lfm2", kConvolved},
+    {"lfm2_moe", kConvolved},
+    {"llama4", kChunked},
+    {"llama4_text", kChunked},
+    {"qwen3_5_moe", kOtherExperts},
+    {"qwen3_5_moe_text", kOtherExperts}};
+
 [[noreturn]] static void refuse_type(const ConfigJson& json) {
   if (json.is("mpnet") || json.is("deberta-v2") || json.is("modernbert"))
     json.refuse("model_type ", json_quoted(json.model_type()),
                 " is an encoder that is not supported; ", post_norm_bert_types(), " are");
-  if (json.is("apertus"))
-    json.refuse("model_type \"apertus\" has an activation, \"xielu\", that is not supported");
-  if (json.is("minicpm3"))
-    json.refuse(
-        "model_type \"minicpm3\" has latent attention without experts, which is not supported");
-  if (json.is("ernie4_5_moe"))
-    json.refuse(
-        "model_type \"ernie4_5_moe\" has biases that choose experts by a softmax, which "
-        "is not supported");
+  for (const Lacking& lacking : kLacking)
+    if (json.is(lacking.type))
+      json.refuse("model_type ", json_quoted(json.model_type()), " has ", lacking.what,
+                  ", which is not supported");
   if (json.is("clip") || json.is("siglip"))
     json.refuse("model_type ", json_quoted(json.model_type()),
                 " reads texts, too: of its parts the tower of images is read, ", json.model_type(),
