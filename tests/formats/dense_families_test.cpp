@@ -160,6 +160,43 @@ TEST(DenseFamilies, MakersNames) {
             "65 c: \"n_head\" is 6, expected a multiple of 4");
 }
 
+// The first positions of a Ministral 3 stand beside its scaling or in it, its base is its class's
+// own where nothing at all is said, and of any scaling both members that it asks for are written.
+TEST(DenseFamilies, MinistralsPositions) {
+  const std::string linear = R"({"rope_type":"linear","factor":2.0,"llama_4_scaling_beta":0.5,)"
+                             R"("original_max_position_embeddings":48})";
+  EXPECT_EQ(model_of("ministral3").rotary_base, 1e6);
+  EXPECT_EQ(model_of("ministral3", R"(,"rope_theta":7)").rotary_base, 1e6);
+  EXPECT_EQ(model_of("ministral3", R"(,"rope_parameters":)" + linear).rotary_base, 10000);
+  const std::string outer = R"(,"original_max_position_embeddings":12,"rope_parameters":)";
+  EXPECT_EQ(model_of("ministral3", outer + linear).max_position_embeddings, 48);
+  EXPECT_EQ(model_of("ministral3", outer + R"({"rope_type":"yarn","factor":2.0,)"
+                                           R"("llama_4_scaling_beta":0.5,)"
+                                           R"("original_max_position_embeddings":48})")
+                .max_position_embeddings,
+            12);
+  EXPECT_EQ(refusal("ministral3", R"(,"rope_parameters":{"rope_type":"linear","factor":2.0,)"
+                                  R"("llama_4_scaling_beta":0.5})"),
+            "65 c: rope_parameters: no \"original_max_position_embeddings\"");
+  const std::string original = concat(
+      R"({"model_type":"ministral3","max_position_embeddings":96,"rope_parameters":)", linear, '}');
+  ModelConfig c = parse_hugging_face_config(original, "c").model;
+  c.complete();
+  const std::string kept = hugging_face_config(c, DType::f32, original);
+  EXPECT_NE(kept.find("\"rope_scaling\":" + linear), kept.npos) << kept;
+  EXPECT_NE(kept.find(R"("max_position_embeddings":96,)"), kept.npos) << kept;
+  const std::string made = hugging_face_config(c, DType::f32, "");
+  EXPECT_NE(made.find(R"("rope_type":"linear","factor":2.0,"original_max_position_embeddings":48,)"
+                      R"("llama_4_scaling_beta":0.0})"),
+            made.npos)
+      << made;
+  EXPECT_EQ(error_of([] {
+              parse_hugging_face_config(
+                  R"({"model_type":"mistral3","is_causal":false,"text_config":{}})", "c");
+            }),
+            "65 c: \"is_causal\" is not true, which is not supported");
+}
+
 // Phi-3 pads with 32000 and SmolLM3 with 128004 where nothing is said, and transformers 5 makes no
 // table that lacks that row.
 TEST(DenseFamilies, PaddingThatTheVocabularyHas) {

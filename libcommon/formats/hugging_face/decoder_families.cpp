@@ -54,8 +54,8 @@ constexpr Decoder kDecoders[] = {
     {"helium", "HeliumForCausalLM", refused, 48000, 24, 2560, 20, 20, 128, 7040, 4096, 1e-8,
      100000},
     {"ministral", "MinistralForCausalLM", none, 32000, 32, 4096, 32, 8, 0, 14336, 131072},
-    {"ministral3", "Ministral3ForCausalLM", none, 131072, 34, 4096, 32, 8, 128, 14336, 262144, 1e-5,
-     1e6},
+    {"ministral3", "Ministral3ForCausalLM", none, 131072, 34, 4096, 32, 8, 128, 14336, 262144,
+     1e-5},
     {"phi3", "Phi3ForCausalLM", none, 32064, 32, 3072, 32, 0, 0, 8192, 4096, 1e-5},
     {"granite", "GraniteForCausalLM", flags, 32000, 32, 4096, 32, 0, 0, 11008, 2048},
     {"hunyuan_v1_dense", "HunYuanDenseV1ForCausalLM", refused, 290943, 32, 4096, 32, 0, 0, 11008,
@@ -369,7 +369,7 @@ void write_decoder(JsonWriter& json, const ModelConfig& c, std::string_view type
   if (c.multi_latent_attention)
     write_latent_attention(json, c);
   else
-    write_rope(json, c, kept, type == "gpt_oss" || type == "cwm");
+    write_rope(json, c, kept, type == "gpt_oss" || type == "cwm" || type == "ministral3");
   if (type == "nemotron" && c.rotary_percent == 1)  // half of each head turns by default
     json.member("partial_rotary_factor", 1.0);
   if (is_delta_family(type)) write_delta_family(json, c);

@@ -230,6 +230,7 @@ static HuggingFaceConfig read_text_part(const ConfigJson& json, const ImageReade
   if (const std::string_view name = first_architecture(json);
       !name.empty() && !name.ends_with(kClass))
     json.refuse("architecture ", json_quoted(name), " is not supported, but ...", kClass, " is");
+  json.expect_causal();
   const bool renamed = reader.text_type != reader.decoder;
   const JsonObject& whole = json;
   const JsonObject part = json.has("text_config") || !renamed ? json.object("text_config") : whole;

@@ -57,12 +57,16 @@ constexpr const char *kScalingBeta = "llama_4_scaling_beta",
                      *kOriginal = "original_max_position_embeddings",
                      *kPositions = "max_position_embeddings";
 
-// Queries behind the positions that it was trained with first are multiplied by more than 1.
-static void read_scaling_of_queries(HuggingFaceConfig& config, const JsonObject& rope) {
+// Queries behind the positions that it was trained with first are multiplied by more than 1.  Of
+// three kinds these may stand beside the scaling, or be all.
+static void read_scaling_of_queries(HuggingFaceConfig& config, const JsonObject& rope,
+                                    const RopeScaling& scaling, std::string_view kind) {
   ModelConfig& c = config.model;
-  for (const char* const name : {kScalingBeta, kOriginal})
-    if (!rope.has(name)) rope.refuse("no ", json_quoted(name));
-  const std::int64_t positions = rope.number(kOriginal, kMostSize);
+  const bool elsewhere = kind == "llama3" || kind == "yarn" || kind == "longrope";
+  if (!rope.has(kScalingBeta)) rope.refuse("no ", json_quoted(kScalingBeta));
+  if (!elsewhere && !rope.has(kOriginal)) rope.refuse("no ", json_quoted(kOriginal));
+  const std::int64_t positions =
+      elsewhere ? scaling.original_positions() : rope.number(kOriginal, kMostSize);
   if (rope.real(kScalingBeta) == 0 || positions >= c.max_position_embeddings) return;
   config.notes.push_back(
       concat(rope.where(), ": ", json_quoted(kScalingBeta), " is of texts of more than ", positions,
@@ -135,7 +139,7 @@ static void read_scaling(const ConfigJson& json, HuggingFaceConfig& config,
     rope.refuse("rope_type ", json_quoted(kind),
                 ": expected default, linear, dynamic, llama3, yarn or longrope");
   }
-  if (ministral3) read_scaling_of_queries(config, rope);
+  if (ministral3) read_scaling_of_queries(config, rope, scaling, kind);
   if (!(c.rope_attention_factor > 0) || std::isinf(c.rope_attention_factor))
     rope.refuse("multiplies queries and keys by ", c.rope_attention_factor,
                 ", expected more than 0");
@@ -158,8 +162,8 @@ static std::string_view usual_scaling(std::string_view type) {
     return R"({"rope_type":"yarn","factor":32,"beta_fast":32,"beta_slow":1,"truncate":false,)"
            R"("original_max_position_embeddings":4096})";
   if (type == "ministral3")
-    return R"({"rope_type":"yarn","factor":16,"original_max_position_embeddings":16384,)"
-           R"("beta_fast":32,"beta_slow":1,"mscale_all_dim":1,"mscale":1,)"
+    return R"({"rope_type":"yarn","rope_theta":1000000,"factor":16,)"
+           R"("original_max_position_embeddings":16384,"beta_fast":32,"beta_slow":1,"mscale_all_dim":1,"mscale":1,)"
            R"("llama_4_scaling_beta":0.1})";
   if (type == "cwm")
     return R"({"rope_type":"llama3","factor":16,"low_freq_factor":1,"high_freq_factor":4,)"
@@ -182,7 +186,10 @@ void read_rope(const ConfigJson& json, HuggingFaceConfig& config, double usual_t
     usual_part = rotary_percent_of(turning, channels);
   }
   double part = json.real_or(neox ? "rotary_pct" : kPart, usual_part.value_or(1));
-  const std::optional<JsonObject> scaling = find_rope_of_all(json);
+  std::optional<JsonObject> scaling = find_rope_of_all(json);
+  simdjson::dom::parser parser;
+  if (const std::string_view usual = usual_scaling(json.model_type()); !scaling && !usual.empty())
+    scaling.emplace(parser.parse(usual).value(), json.where());
   if (scaling && scaling->has("rope_theta")) theta = scaling->real("rope_theta");
   if (scaling && scaling->has(kPart)) part = scaling->real(kPart);
   if (usual_part)
@@ -194,10 +201,6 @@ void read_rope(const ConfigJson& json, HuggingFaceConfig& config, double usual_t
     json.refuse("\"rope_theta\" is ", theta, ", expected at least 1");
   c.rotary_base = theta;
   if (scaling) read_scaling(json, config, *scaling);
-  const std::string_view usual = usual_scaling(json.model_type());
-  if (scaling || usual.empty()) return;
-  simdjson::dom::parser parser;
-  read_scaling(json, config, JsonObject(parser.parse(usual).value(), json.where()));
 }
 
 // --- Writing ------------------------------------------------------------------------------------
@@ -220,7 +223,8 @@ std::optional<KeptPositions> positions_of(const JsonObject& before, const std::s
   if (rope->has("full_attention")) rope = rope->object("full_attention");  // of layers of two kinds
   const std::string_view kind = rope->text_or("rope_type", rope->text_or("type", "default"));
   const ModelConfig stored = parse_hugging_face_config(original, "config.json").model;
-  const bool ours = kind == "default" || kind == "linear" || stored.use_rope_scaling;
+  const bool ours = (kind == "default" || kind == "linear" || stored.use_rope_scaling) &&
+                    c.hf_model_type != "ministral3";
   if (ours || !are_same_positions(stored, c)) return {};
   const bool given = before.has("max_position_embeddings"), stretched = rope->has("alpha");
   const double base = !stretched                 ? c.rotary_base
@@ -231,6 +235,15 @@ std::optional<KeptPositions> positions_of(const JsonObject& before, const std::s
       rope->json(),
       given ? before.number("max_position_embeddings", kMostSize) : c.max_position_embeddings,
       base};
+}
+
+// A Ministral 3 asks for both of any kind, and ours has no text behind these positions.
+static void end_scaling(JsonWriter& json, const ModelConfig& c, bool says_original) {
+  if (c.hf_model_type == "ministral3") {
+    if (!says_original) json.member(kOriginal, c.max_position_embeddings);
+    json.member(kScalingBeta, 0.0);
+  }
+  json.end_object();
 }
 
 // A factor for each pair, which transformers calls longrope, of texts of any length.
@@ -244,8 +257,7 @@ static void write_frequency_factors(JsonWriter& json, const ModelConfig& c) {
   if (factors.empty())
     for (std::int64_t pair = 0; pair < c.rotary_dim() / 2; ++pair) factors += pair ? ",1.0" : "1.0";
   for (const char* name : {"short_factor", "long_factor"}) json.key(name).raw('[' + factors + ']');
-  if (c.hf_model_type == "ministral3") json.member(kScalingBeta, 0.0);
-  json.end_object();
+  end_scaling(json, c, true);
 }
 
 void write_base(JsonWriter& json, std::string_view name, double base) {
@@ -267,26 +279,19 @@ void write_rope(JsonWriter& json, const ModelConfig& c, const std::optional<Kept
   else if (!c.rope_frequency_factors.empty() || c.rope_attention_factor != 1)
     write_frequency_factors(json, c);
   else if (c.use_rope_scaling)
-    json.begin_object()
-        .member("rope_type", "llama3")
-        .member("factor", c.rope_scaling_factor)
-        .member("low_freq_factor", 1.0)
-        .member("high_freq_factor", 4.0)
-        .member("original_max_position_embeddings", 8192)
-        .end_object();
+    end_scaling(json.begin_object()
+                    .member("rope_type", "llama3")
+                    .member("factor", c.rope_scaling_factor)
+                    .member("low_freq_factor", 1.0)
+                    .member("high_freq_factor", 4.0)
+                    .member(kOriginal, 8192),
+                c, true);
   else if (c.rotary_interpolation)
-    json.begin_object()
-        .member("rope_type", "linear")
-        .member("factor", *c.rotary_interpolation)
-        .end_object();
-  else if (c.hf_model_type == "ministral3")  // which asks for both
-    json.begin_object()
-        .member("rope_type", "default")
-        .member(kOriginal, c.max_position_embeddings)
-        .member(kScalingBeta, 0.0)
-        .end_object();
+    end_scaling(
+        json.begin_object().member("rope_type", "linear").member("factor", *c.rotary_interpolation),
+        c, false);
   else if (scaled_by_default)
-    json.begin_object().member("rope_type", "default").end_object();
+    end_scaling(json.begin_object().member("rope_type", "default"), c, false);
   else
     json.null();
 }
