@@ -1,6 +1,8 @@
 // kernels/elementwise.h: small operations on whole arrays.  T: float or double.
 //   add          y = a + b                              y may be a or b;  [count]
 //   scale        y = factor x                           y may be x;  [count]
+//   clamp        y = min(max(x, -bound), bound), and backward dx = dy where x is within, else 0
+//                                                       y may be x, dx may be dy;  [count]
 //   column_sum   y[c] += sum_r x[r,c]                   rows in order;  x: [rows, cols]
 //   sum_squares  returns sum x^2, in f64: blocks of 4096 elements in 16 lanes, then added in order
 //   dot          returns sum a b, in f64, likewise
@@ -31,6 +33,10 @@ void add(T* y, const T* a, const T* b, std::int64_t count);
 template <class T>
 void scale(T* y, const T* x, T factor, std::int64_t count);
 template <class T>
+void clamp_forward(T* y, const T* x, T bound, std::int64_t count);
+template <class T>
+void clamp_backward(T* dx, const T* dy, const T* x, T bound, std::int64_t count);
+template <class T>
 void column_sum(T* y, const T* x, std::int64_t rows, std::int64_t cols);
 template <class T>
 double sum_squares(const T* x, std::int64_t count);
@@ -43,6 +49,11 @@ template <class S, class T>
 void add(S* y, const S* a, const T* b, std::int64_t count, cudaStream_t stream);
 template <class T>
 void scale(T* y, const T* x, float factor, std::int64_t count, cudaStream_t stream);
+template <class T>
+void clamp_forward(T* y, const T* x, float bound, std::int64_t count, cudaStream_t stream);
+template <class T>
+void clamp_backward(T* dx, const T* dy, const T* x, float bound, std::int64_t count,
+                    cudaStream_t stream);
 void scale(float* y, const float* x, const double* factor, std::int64_t count,
            cudaStream_t stream);  // *factor on the device, the product in f64
 template <class To, class From>

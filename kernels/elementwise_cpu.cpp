@@ -1,5 +1,6 @@
 #include "kernels/elementwise.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <vector>
@@ -27,6 +28,20 @@ template <class T>
 void scale(T* y, const T* x, T factor, std::int64_t count) {
   for_blocks(count, kBlock, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t i = first; i < last; ++i) y[i] = factor * x[i];
+  });
+}
+
+template <class T>
+void clamp_forward(T* y, const T* x, T bound, std::int64_t count) {
+  for_blocks(count, kBlock, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t i = first; i < last; ++i) y[i] = std::clamp(x[i], -bound, bound);
+  });
+}
+
+template <class T>
+void clamp_backward(T* dx, const T* dy, const T* x, T bound, std::int64_t count) {
+  for_blocks(count, kBlock, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t i = first; i < last; ++i) dx[i] = std::abs(x[i]) <= bound ? dy[i] : T{0};
   });
 }
 
@@ -66,6 +81,10 @@ template void add(float*, const float*, const float*, std::int64_t);
 template void add(double*, const double*, const double*, std::int64_t);
 template void scale(float*, const float*, float, std::int64_t);
 template void scale(double*, const double*, double, std::int64_t);
+template void clamp_forward(float*, const float*, float, std::int64_t);
+template void clamp_forward(double*, const double*, double, std::int64_t);
+template void clamp_backward(float*, const float*, const float*, float, std::int64_t);
+template void clamp_backward(double*, const double*, const double*, double, std::int64_t);
 template void column_sum(float*, const float*, std::int64_t, std::int64_t);
 template void column_sum(double*, const double*, std::int64_t, std::int64_t);
 template double dot(const float*, const float*, std::int64_t);

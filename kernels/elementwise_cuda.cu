@@ -15,6 +15,16 @@ struct ScaleBy {
     return static_cast<float>(x[0] * *factor);
   }
 };
+struct Clamp {
+  float bound;
+  __device__ float operator()(const float (&x)[1]) const {
+    return x[0] < -bound ? -bound : x[0] > bound ? bound : x[0];  // NaN stays
+  }
+};
+struct ClampBackward {
+  float bound;
+  __device__ float operator()(const float (&x)[2]) const { return fabsf(x[1]) <= bound ? x[0] : 0; }
+};
 struct Same {
   __device__ float operator()(const float (&x)[1]) const { return x[0]; }
 };
@@ -90,6 +100,15 @@ void scale(float* y, const float* x, const double* factor, std::int64_t count,
            cudaStream_t stream) {
   map(y, Inputs<float, 1>{{x}}, count, ScaleBy{factor}, stream);
 }
+template <class T>
+void clamp_forward(T* y, const T* x, float bound, std::int64_t count, cudaStream_t stream) {
+  map(y, Inputs<T, 1>{{x}}, count, Clamp{bound}, stream);
+}
+template <class T>
+void clamp_backward(T* dx, const T* dy, const T* x, float bound, std::int64_t count,
+                    cudaStream_t stream) {
+  map(dx, Inputs<T, 2>{{dy, x}}, count, ClampBackward{bound}, stream);
+}
 template <class To, class From>
 void convert(To* y, const From* x, std::int64_t count, cudaStream_t stream) {
   map(y, Inputs<From, 1>{{x}}, count, Same{}, stream);
@@ -103,9 +122,11 @@ void fill(T* y, double value, std::int64_t count, cudaStream_t stream) {
   });
   check(cudaGetLastError());
 }
-#define INSTANTIATE(T)                                                   \
-  template void add(T*, const T*, const T*, std::int64_t, cudaStream_t); \
-  template void scale(T*, const T*, float, std::int64_t, cudaStream_t);  \
+#define INSTANTIATE(T)                                                                     \
+  template void add(T*, const T*, const T*, std::int64_t, cudaStream_t);                   \
+  template void scale(T*, const T*, float, std::int64_t, cudaStream_t);                    \
+  template void clamp_forward(T*, const T*, float, std::int64_t, cudaStream_t);            \
+  template void clamp_backward(T*, const T*, const T*, float, std::int64_t, cudaStream_t); \
   template void fill(T*, double, std::int64_t, cudaStream_t)
 INSTANTIATE(float);
 INSTANTIATE(bf16);

@@ -89,6 +89,12 @@ DENSE = {
     "falcon": transformers.FalconConfig(**ODD, ffn_hidden_size=37, new_decoder_architecture=True, num_kv_heads=1),
     "opt": transformers.OPTConfig(**ODD, ffn_dim=37, dropout=0, enable_bias=False),  # of keys it has no gradient
     "olmo": transformers.OlmoConfig(**ODD),
+    "olmo_clipped": transformers.OlmoConfig(**ODD, clip_qkv=0.8),
+    "stablelm": transformers.StableLmConfig(**ODD | dict(num_key_value_heads=3, hidden_size=24),
+                                            qk_layernorm=True, use_parallel_residual=True, rope_parameters={
+                                                "rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5}),
+    "apertus": transformers.ApertusConfig(**ODD, head_dim=10, rope_parameters={"rope_type": "default", "rope_theta": 100.0}),
+    "nanochat": transformers.NanoChatConfig(**ODD, head_dim=10, final_logit_softcapping=2.0),
     "hyperclovax": transformers.HyperCLOVAXConfig(**ODD, embedding_multiplier=3.5, residual_multiplier=0.22,
                                                  logits_scaling=0.3, attention_multiplier=0.3),
     "qwen3_next": transformers.Qwen3NextConfig(

@@ -38,7 +38,7 @@ LINES = ["the king is dead, long live the king", "a horse, a horse, my kingdom f
          "seven small boats crossed the quiet water", "tomorrow we shall bake bread again"] * 30
 # Version 4.51.3 lacks them, calls their settings otherwise, or computes groups of a Mamba's channels otherwise
 # than its own kernels do.
-LATER = ("images-", "qwen3-next", "qwen3.5", "gemma", "olmo", "phi", "neox", "gptj", "neo", "bloom", "mpt", "hunyuan", "codegen", "bigcode", "biogpt", "persimmon", "jais2", "vaultgemma", "exaone", "hyperclovax", "cwm", "falcon", "opt", "stablelm", "starcoder2", "ernie", "seed", "arcee", "helium", "ministral", "dots1", "deepseek", "granite", "smollm3", "flex-olmo", "minimax", "solar", "command-r", "glm4", "mamba2", "bamba", "nemotron-h")
+LATER = ("images-", "youtu", "apertus", "nanochat", "iquestcoder", "qwen3-next", "qwen3.5", "gemma", "olmo", "phi", "neox", "gptj", "neo", "bloom", "mpt", "hunyuan", "codegen", "bigcode", "biogpt", "persimmon", "jais2", "vaultgemma", "exaone", "hyperclovax", "cwm", "falcon", "opt", "stablelm", "starcoder2", "ernie", "seed", "arcee", "helium", "ministral", "dots1", "deepseek", "granite", "smollm3", "flex-olmo", "minimax", "solar", "command-r", "glm4", "mamba2", "bamba", "nemotron-h")
 PROMPT, TEXT = "the king is", "seven small boats crossed the water, and nobody noticed"
 SHAPE = dict(vocab_size=323, hidden_size=60, intermediate_size=97, num_hidden_layers=2, num_attention_heads=3,
              num_key_value_heads=1, max_position_embeddings=64, bos_token_id=1, eos_token_id=0,
@@ -106,6 +106,10 @@ def exaone(**settings):
     return OfType, transformers.ExaoneConfig(**{**SHAPE, **settings})
 
 
+def iquestcoder(**settings):
+    return OfType, transformers.IQuestCoderConfig(**{**SHAPE, "head_dim": 24, **settings})
+
+
 def falcon(**settings):
     return of("Falcon", **{**dict(ffn_hidden_size=97, tie_word_embeddings=True), **settings})
 
@@ -166,6 +170,7 @@ HALF = dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5)
 THREE_OF_FOUR = ["sliding_attention"] * 3 + ["full_attention"]
 TEMPERED = dict(rope_type="yarn", rope_theta=10000.0, factor=2.0, original_max_position_embeddings=48, mscale=1.0,
                 mscale_all_dim=1.0, beta_fast=4.0, llama_4_scaling_beta=0.1)
+LATENTS = dict(q_lora_rank=24, kv_lora_rank=16, qk_nope_head_dim=12, qk_rope_head_dim=8, v_head_dim=10, num_key_value_heads=3)
 WINDOWS = dict(sliding_window=4, layer_types=["sliding_attention", "full_attention"])
 CASES = {
     "llama": lambda: llama(),
@@ -228,6 +233,7 @@ CASES = {
     "smollm3-four": lambda: of("SmolLM3", num_hidden_layers=4, no_rope_layers=[1, 1, 1, 0], pad_token_id=0),
     "smollm3-all-turn": lambda: of("SmolLM3", no_rope_layers=[1, 1], pad_token_id=0),
     "command-r": lambda: of("Cohere", logit_scale=0.3, tie_word_embeddings=True),
+    "command-r-plus": lambda: of("Cohere", logit_scale=0.3, use_qk_norm=True, tie_word_embeddings=True),
     "command-r7b": lambda: of("Cohere2", **WINDOWS, logit_scale=0.0625, tie_word_embeddings=True),
     "command-r7b-four": lambda: of("Cohere2", num_hidden_layers=4, sliding_window=4, layer_types=THREE_OF_FOUR, logit_scale=0.0625,
                                    tie_word_embeddings=True),
@@ -250,6 +256,7 @@ CASES = {
     "bloom": lambda: bloom(),
     "bloom-of-six": lambda: bloom(n_head=6, tie_word_embeddings=False),
     "mpt": lambda: mpt(),
+    "mpt-clipped": lambda: mpt(attn_config=dict(clip_qkv=0.8)),
     "mpt-scaled": lambda: mpt(n_heads=4, attn_config=dict(softmax_scale=0.3), tie_word_embeddings=False),
     "hunyuan": lambda: of("HunYuanDenseV1", head_dim=24),
     "hunyuan-alpha": lambda: of("HunYuanDenseV1", head_dim=24, tie_word_embeddings=True, rope_parameters=dict(
@@ -276,10 +283,15 @@ CASES = {
         rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.3)),
     "stablelm-parallel": lambda: of("StableLm", use_parallel_residual=True, num_key_value_heads=3, rope_parameters=dict(
         rope_type="default", rope_theta=10000.0, partial_rotary_factor=1.0)),
+    "stablelm-norms": lambda: of("StableLm", qk_layernorm=True, use_parallel_residual=True, num_attention_heads=6,
+                                 num_key_value_heads=3, rope_parameters=dict(
+                                     rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.4)),
     "stablelm-tied": lambda: of("StableLm", tie_word_embeddings=True, rope_parameters=HALF),
     "starcoder2": lambda: of("Starcoder2"),
     "starcoder2-window": lambda: of("Starcoder2", sliding_window=5, tie_word_embeddings=True),
+    "starcoder2-without-biases": lambda: of("Starcoder2", use_bias=False),
     "olmo": lambda: of("Olmo"),
+    "olmo-clipped": lambda: of("Olmo", clip_qkv=0.8),
     "olmo3": lambda: of("Olmo3", **WINDOWS, rope_scaling=dict(rope_type="yarn", factor=4.0, attention_factor=1.2,
                                                                original_max_position_embeddings=16), rope_theta=500000.0),
     "olmo3-windows": lambda: of("Olmo3", num_hidden_layers=4, sliding_window=4, layer_types=THREE_OF_FOUR,
@@ -306,6 +318,18 @@ CASES = {
     "ernie4.5": lambda: of("Ernie4_5", head_dim=22, tie_word_embeddings=True),
     "ernie4.5-biases": lambda: of("Ernie4_5", head_dim=22, use_bias=True),
     "seed-oss": lambda: of("SeedOss", head_dim=22),
+    "seed-oss-biases": lambda: of("SeedOss", head_dim=22, attention_out_bias=True, mlp_bias=True),
+    "seed-oss-mlp-bias": lambda: of("SeedOss", head_dim=22, attention_bias=False, mlp_bias=True),
+    "apertus": lambda: of("Apertus", head_dim=22),
+    "apertus-tied": lambda: of("Apertus", num_key_value_heads=3, tie_word_embeddings=True, rope_parameters=dict(
+        rope_type="default", rope_theta=777.0)),
+    "nanochat": lambda: of("NanoChat"),
+    "nanochat-uncapped": lambda: of("NanoChat", num_key_value_heads=3, final_logit_softcapping=None, tie_word_embeddings=True,
+                                    rope_parameters=dict(rope_type="linear", factor=2.0, rope_theta=777.0)),
+    "iquestcoder": lambda: iquestcoder(),
+    "youtu": lambda: of("Youtu", **LATENTS),
+    "youtu-yarn": lambda: of("Youtu", **{**LATENTS, "q_lora_rank": None}, tie_word_embeddings=True, rope_scaling=dict(
+        rope_type="yarn", factor=4.0, original_max_position_embeddings=16, mscale=0.7, mscale_all_dim=1.3)),
     "arcee": lambda: of("Arcee", head_dim=20),
     "helium": lambda: of("Helium", head_dim=20),
     "ministral": lambda: of("Ministral", head_dim=20, sliding_window=5, layer_types=["sliding_attention"] * 2),

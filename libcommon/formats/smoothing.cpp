@@ -32,7 +32,8 @@ Makers makers_of(const ModelConfig& c, const Param& row) {
     makers.module = "mlp.linear_fc1";
     makers.params = {"weight", "bias"};
     for (std::int64_t j = 0; j < channels; ++j) take(channels + j);
-  } else if (module == "self_attention.linear_proj" && c.kv_heads() == c.num_attention_heads) {
+  } else if (module == "self_attention.linear_proj" && c.kv_heads() == c.num_attention_heads &&
+             c.clip_qkv == 0) {  // which bounds values
     // Of each head the query, the gate, if it has one, the key, the value.
     makers.module = "self_attention.linear_qkv";
     makers.params = {"weight", "bias"};

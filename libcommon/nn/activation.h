@@ -14,7 +14,8 @@ enum class Activation : std::uint8_t {
   relu,
   squared_relu,
   swiglu,
-  geglu
+  geglu,
+  xielu  // an Mlp's alone
 };
 
 // Whether half of its input are gates of the other half.

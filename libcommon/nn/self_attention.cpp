@@ -79,29 +79,65 @@ static Tensor joined(const Tensor& heads) {
 // Of queries and their gates.
 static Shape with_gates(const Shape& heads) { return {heads[0], 2 * heads[1], heads[2]}; }
 
+void SelfAttention::norm_heads(Step& s, Tensor y, const HeadNorm& norm, const Tensor& x,
+                               Norm::Saved* saved) const {
+  const Shape rows = rows_of_norm(y.shape(), options_.norms_of_all);
+  norm.norm.forward(s, y.reshape(rows), x.reshape(rows), saved);
+  if (norm.weights == nullptr) return;
+  scale_columns(joined(y), joined(y), s.weight(*norm.weights), s.stream);
+  s.done(*norm.weights);
+}
+
+// Returns the gradient of raw.x; dy is overwritten.
+Tensor SelfAttention::norm_heads_backward(Step& s, Tensor dy, const HeadNorm& norm,
+                                          const Raw& raw) const {
+  const Tensor dx = s.scratch(dy.shape());
+  const Shape rows = rows_of_norm(dy.shape(), options_.norms_of_all);
+  if (norm.weights != nullptr) {
+    if (norm.weights->trainable) {
+      const ArenaScope scope(s.layer);
+      const Tensor product = s.scratch(dy.shape());
+      norm.norm.forward(s, product.reshape(rows), raw.x.reshape(rows), nullptr);
+      multiply(product, product, dy, s.stream);
+      column_sum(s.gradient_of(*norm.weights), joined(product), s.stream);
+    }
+    scale_columns(joined(dy), joined(dy), s.weight(*norm.weights), s.stream);
+    s.done(*norm.weights);
+  }
+  norm.norm.backward(s, dx.reshape(rows), dy.reshape(rows), raw.x.reshape(rows), raw.norm);
+  return dx;
+}
+
 // y = rope(norm(x)): of queries or of keys; without a norm y is x.  Or, behind, y = norm(rope(x)),
 // and x turns.
-void SelfAttention::norm_and_turn(Step& s, Tensor y, const std::optional<Norm>& norm, Tensor x,
+void SelfAttention::norm_and_turn(Step& s, Tensor y, const std::optional<HeadNorm>& norm, Tensor x,
                                   Norm::Saved* saved) const {
-  const Shape rows = rows_of_norm(y.shape(), options_.norms_of_all);
   if (options_.norms_behind) {
     turn(s, x, false);
-    return norm->forward(s, y.reshape(rows), x.reshape(rows), saved);
+    return norm_heads(s, y, *norm, x, saved);
   }
-  if (norm) norm->forward(s, y.reshape(rows), x.reshape(rows), saved);
+  if (norm) norm_heads(s, y, *norm, x, saved);
   turn(s, y, false);
 }
 
 // Returns the gradient of raw.x; dy is overwritten.
-Tensor SelfAttention::norm_and_turn_backward(Step& s, Tensor dy, const std::optional<Norm>& norm,
+Tensor SelfAttention::norm_and_turn_backward(Step& s, Tensor dy,
+                                             const std::optional<HeadNorm>& norm,
                                              const Raw& raw) const {
   if (!options_.norms_behind) turn(s, dy, true);
   if (!norm) return dy;
-  const Tensor dx = s.scratch(dy.shape());
-  const Shape rows = rows_of_norm(dy.shape(), options_.norms_of_all);
-  norm->backward(s, dx.reshape(rows), dy.reshape(rows), raw.x.reshape(rows), raw.norm);
+  const Tensor dx = norm_heads_backward(s, dy, *norm, raw);
   if (options_.norms_behind) turn(s, dx, true);
   return dx;
+}
+
+// The projection's rows, between the bounds if there are.
+void SelfAttention::make_rows(Step& s, Tensor rows, ConstTensor x, const Norm* norm,
+                              const Saved* saved, Saved& made) const {
+  if (options_.clip == 0) return qkv_.forward(s, rows, x, norm);
+  made.unclipped = s.kept(saved, rows.shape());
+  qkv_.forward(s, made.unclipped, x, norm);
+  clamp_forward(rows, made.unclipped, options_.clip, s.stream);
 }
 
 // Queries, keys and values for the core, and what their norms were given.
@@ -114,7 +150,7 @@ SelfAttention::Saved SelfAttention::project(Step& s, ConstTensor x, const Saved*
   Qkv& heads = made.heads;
   if (packed(s)) {
     heads.q = room(rows);
-    qkv_.forward(s, heads.q, x, norm);
+    make_rows(s, heads.q, x, norm, saved, made);
     turn(s, all_heads(heads.q), false);
     return made;
   }
@@ -126,7 +162,7 @@ SelfAttention::Saved SelfAttention::project(Step& s, ConstTensor x, const Saved*
   if (options_.gated) made.gate = room(heads.q.shape());
   const ArenaScope scope(s.layer);
   const Tensor qkv = s.scratch(rows);
-  qkv_.forward(s, qkv, x, norm);
+  make_rows(s, qkv, x, norm, saved, made);
   if (options_.gated) {
     const Tensor both = s.scratch(with_gates(heads.q.shape()));
     qkv_split(both, made.k.x, heads.v, qkv, s.stream);
@@ -148,6 +184,7 @@ Tensor SelfAttention::projection_gradient(Step& s, ConstTensor d_o, const Tensor
     const Tensor dqkv = s.gradient(rows);
     core_.backward(s, {.q = dqkv, .k = {}, .v = {}}, d_o, found, v.heads, keys);
     turn(s, all_heads(dqkv), true);
+    if (options_.clip > 0) clamp_backward(dqkv, dqkv, v.unclipped, options_.clip, s.stream);
     return dqkv;
   }
   const Qkv d{s.scratch(v.heads.q.shape()), s.scratch(v.heads.k.shape()),
@@ -163,6 +200,7 @@ Tensor SelfAttention::projection_gradient(Step& s, ConstTensor d_o, const Tensor
   } else {
     qkv_merge(dqkv, dq, dk, d.v, s.stream);
   }
+  if (options_.clip > 0) clamp_backward(dqkv, dqkv, v.unclipped, options_.clip, s.stream);
   return dqkv;
 }
 

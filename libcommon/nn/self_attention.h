@@ -1,7 +1,8 @@
 // SelfAttention: attention of tokens to tokens of their own sequence, with grouped queries, and the
 // residual around it.
 //   y = residual + dropout(W_o attend(turn(norm(W_qkv x))) + b_o), where residual may be empty
-// or, with norms behind, attend(norm(turn(W_qkv x))).
+// or, with norms behind, attend(norm(turn(W_qkv x))).  With a clip C, what W_qkv makes lies between
+// -C and C.
 // x, y, residual: [rows, hidden_size].  With a gate, what W_o reads is attend(...) sigmoid(g),
 // where W_qkv makes g, too (kernels/output_gate.h).  The norms are of each head's channels, or of
 // all heads' together, of queries and of keys.  A bias of relative positions may be added to the
@@ -32,10 +33,16 @@ class SelfAttention {
     bool norms_of_all = false;    // the norms are of all heads together
     bool gated = false;
     bool norms_behind = false;  // they are of what has turned
+    double clip = 0;            // 0: none
     std::optional<RelativeBias> bias = {};
   };
+  struct HeadNorm {
+    Norm norm;
+    // [heads head_dim]: what each head is multiplied by behind the norm, where that has no weight.
+    const Param* weights = nullptr;
+  };
   struct HeadNorms {  // both or none
-    std::optional<Norm> q, k;
+    std::optional<HeadNorm> q, k;
   };
   // Queries or keys before their norm, turned if that is behind; without one, those that the core
   // reads.
@@ -47,6 +54,7 @@ class SelfAttention {
     Qkv heads;  // as the core reads them
     Raw q, k;   // of heads that are not packed
     Tensor gate;
+    Tensor unclipped;  // the projection's rows
     AttentionCore::Saved core;
   };
   SelfAttention(Linear qkv, Linear proj, const Options& options, const HeadNorms& norms = {})
@@ -72,9 +80,14 @@ class SelfAttention {
                              const Keys& keys) const;
   void turn(Step& s, Tensor x, bool inverse) const;
   void turn_past(Step& s, Tensor x) const;
-  void norm_and_turn(Step& s, Tensor y, const std::optional<Norm>& norm, Tensor x,
+  void make_rows(Step& s, Tensor rows, ConstTensor x, const Norm* norm, const Saved* saved,
+                 Saved& made) const;
+  void norm_heads(Step& s, Tensor y, const HeadNorm& norm, const Tensor& x,
+                  Norm::Saved* saved) const;
+  Tensor norm_heads_backward(Step& s, Tensor dy, const HeadNorm& norm, const Raw& raw) const;
+  void norm_and_turn(Step& s, Tensor y, const std::optional<HeadNorm>& norm, Tensor x,
                      Norm::Saved* saved) const;
-  Tensor norm_and_turn_backward(Step& s, Tensor dy, const std::optional<Norm>& norm,
+  Tensor norm_and_turn_backward(Step& s, Tensor dy, const std::optional<HeadNorm>& norm,
                                 const Raw& raw) const;
 
   Linear qkv_, proj_;

@@ -70,6 +70,33 @@ void scale(Tensor y, ConstTensor x, double factor, Stream& stream) {
       });
 }
 
+void clamp_forward(Tensor y, ConstTensor x, double bound, Stream& stream) {
+  check_shape("clamp_forward", "x", x, y.shape());
+  dispatch(
+      Family::elementwise, y, moves(y, x), stream,
+      [&]<class T>() {
+        cpu::clamp_forward(y.as<T>(), x.as<T>(), static_cast<T>(bound), y.numel());
+      },
+      [&]<class T>() {
+        cuda::clamp_forward(y.as<T>(), x.as<T>(), static_cast<float>(bound), y.numel(),
+                            stream.handle());
+      });
+}
+
+void clamp_backward(Tensor dx, ConstTensor dy, ConstTensor x, double bound, Stream& stream) {
+  check_shape("clamp_backward", "dy", dy, dx.shape());
+  check_shape("clamp_backward", "x", x, dx.shape());
+  dispatch(
+      Family::elementwise, dx, moves(dx, dy, x), stream,
+      [&]<class T>() {
+        cpu::clamp_backward(dx.as<T>(), dy.as<T>(), x.as<T>(), static_cast<T>(bound), dx.numel());
+      },
+      [&]<class T>() {
+        cuda::clamp_backward(dx.as<T>(), dy.as<T>(), x.as<T>(), static_cast<float>(bound),
+                             dx.numel(), stream.handle());
+      });
+}
+
 void scale(Tensor y, ConstTensor x, ConstTensor factor, Stream& stream) {
   check_shape("scale", "x", x, y.shape());
   check_shape("scale", "factor", factor, {1});

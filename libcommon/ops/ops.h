@@ -316,6 +316,9 @@ void transfer(Tensor y, ConstTensor x, Stream& stream);
 void scale(Tensor y, ConstTensor x, double factor, Stream& stream);  // y = factor x
 // y = factor x in f64, where the device has the factor, [1] f64; x in f32 or f64.
 void scale(Tensor y, ConstTensor x, ConstTensor factor, Stream& stream);
+// y = x within bound on either side of 0, and dx = dy where it was; y may be x, and dx dy.
+void clamp_forward(Tensor y, ConstTensor x, double bound, Stream& stream);
+void clamp_backward(Tensor dx, ConstTensor dy, ConstTensor x, double bound, Stream& stream);
 void set_zero(Tensor y, Stream& stream);
 // x: [a, b, …] becomes y: [b, a, …], elements of two bytes or more.
 void swap_axes(Tensor y, ConstTensor x, std::int64_t a, std::int64_t b, Stream& stream);

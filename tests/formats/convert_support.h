@@ -67,6 +67,18 @@ inline const OwnConfig* own_config(const std::string& name) {
       {"stablelm_parallel", "stablelm",
        R"("partial_rotary_factor":1.0,"use_parallel_residual":true)"},
       {"starcoder2", "starcoder2", R"("sliding_window":4)"},
+      {"starcoder2_plain", "starcoder2", R"("use_bias":false)"},
+      {"stablelm_norms", "stablelm",
+       R"("partial_rotary_factor":0.5,"qk_layernorm":true,"use_parallel_residual":true)"},
+      {"cohere_norms", "cohere", R"("use_qk_norm":true)"},
+      {"olmo_clipped", "olmo", R"("clip_qkv":0.5)"},
+      {"seed_oss_biases", "seed_oss", R"("head_dim":8,"attention_out_bias":true,"mlp_bias":true)"},
+      {"apertus", "apertus", R"("head_dim":8)"},
+      {"nanochat", "nanochat", R"("head_dim":8)"},
+      {"youtu", "youtu",
+       R"("q_lora_rank":6,"kv_lora_rank":5,"qk_nope_head_dim":4,"qk_rope_head_dim":2,)"
+       R"("v_head_dim":3,"num_key_value_heads":4)"},
+      {"iquestcoder", "iquestcoder", R"("head_dim":8)"},
       {"olmo3", "olmo3",
        R"("sliding_window":3,"layer_types":["sliding_attention","full_attention"])"},
       {"olmo3_four", "olmo3",
@@ -164,11 +176,13 @@ inline ModelConfig config_named(const std::string& name) {
   }
   ModelConfig c = name == "gpt2" || name == "bert" ? tiny_gpt2() : tiny_llama();
   if (const OwnConfig* const own = own_config(name)) {
+    const bool has_groups =
+        std::string_view(own->json).find("key_value_heads") != std::string::npos;
     const int groups = name == "glm_lite" ? 4 : 2;  // of latents there are as many as heads
     const std::string json =
         concat(R"({"model_type":")", own->type, R"(","num_hidden_layers":2,"hidden_size":16,)",
-               R"("num_attention_heads":4,"num_key_value_heads":)", groups,
-               R"(,"intermediate_size":24,"max_position_embeddings":8,)", own->json, "}");
+               R"("num_attention_heads":4,"intermediate_size":24,"max_position_embeddings":8,)",
+               has_groups ? "" : concat(R"("num_key_value_heads":)", groups, ","), own->json, "}");
     c = parse_hugging_face_config(json, "config.json").model;
   }
   if (name == "dots1_mha") c.num_query_groups = c.num_attention_heads;

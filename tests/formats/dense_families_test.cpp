@@ -124,8 +124,8 @@ TEST(DenseFamilies, MakersNames) {
   const ModelConfig mpt =
       model_of("mpt", R"(,"attn_config":{"softmax_scale":0.5,"attn_pdrop":0.25})");
   EXPECT_TRUE(mpt.score_scale() == 0.5 && mpt.hidden_dropout == 0.25 && !mpt.norm_bias);
-  EXPECT_EQ(refusal("mpt", R"(,"attn_config":{"clip_qkv":6})"),
-            "65 c: attn_config: \"clip_qkv\": expected null: no bound is known of queries");
+  EXPECT_EQ(model_of("mpt", R"(,"attn_config":{"clip_qkv":6})").clip_qkv, 6);
+  EXPECT_EQ(model_of("mpt", R"(,"attn_config":{"clip_qkv":0})").clip_qkv, 0);
   EXPECT_EQ(refusal("mpt", R"(,"attn_config":{"alibi":false})"),
             "65 c: attn_config: \"alibi\" is false, which is not supported");
   // A base that is stretched is written as it was said, or as the base that it makes.
@@ -158,6 +158,32 @@ TEST(DenseFamilies, MakersNames) {
   EXPECT_EQ(refusal("gpt_neox", R"(,"head_dim":3)"), "65 c: \"head_dim\" is 3, expected 96");
   EXPECT_EQ(refusal("codegen", R"(,"n_head":6)"),
             "65 c: \"n_head\" is 6, expected a multiple of 4");
+}
+
+TEST(DenseFamilies, ActivationsNormsAndBounds) {
+  const ModelConfig apertus = model_of("apertus");
+  EXPECT_TRUE(apertus.xielu && apertus.qk_layernorm && apertus.use_rope_scaling);
+  EXPECT_EQ(apertus.rotary_base, 12e6);
+  EXPECT_EQ(model_of("apertus", R"(,"rope_theta":7)").rotary_base, 12e6);
+  EXPECT_EQ(model_of("apertus", R"(,"rope_parameters":{"rope_type":"default"})").rotary_base, 12e6);
+  ModelConfig plain = apertus;
+  plain.use_rope_scaling = false;
+  EXPECT_FALSE(parse_hugging_face_config(hugging_face_config(plain, DType::f32, ""), "c")
+                   .model.use_rope_scaling);
+  const ModelConfig nanochat = model_of("nanochat");
+  EXPECT_TRUE(nanochat.squared_relu && nanochat.embedding_layernorm && !nanochat.norm_weight);
+  EXPECT_EQ(nanochat.final_logit_softcapping, 15);
+  EXPECT_EQ(model_of("nanochat", R"(,"final_logit_softcapping":null)").final_logit_softcapping, 0);
+  EXPECT_TRUE(model_of("cohere", R"(,"use_qk_norm":true)").qk_layernorm_per_head);
+  EXPECT_TRUE(model_of("stablelm", R"(,"qk_layernorm":true)").qk_layernorm_per_head);
+  EXPECT_EQ(model_of("olmo", R"(,"clip_qkv":8)").clip_qkv, 8);
+  EXPECT_TRUE(model_of("starcoder2", R"(,"use_bias":false)").tanh_gelu);
+  EXPECT_FALSE(model_of("starcoder2").tanh_gelu);
+  const ModelConfig seed = model_of("seed_oss", R"(,"mlp_bias":true)");
+  EXPECT_TRUE(seed.has_qkv_bias() && !seed.has_proj_bias() && seed.add_bias_linear);
+  const ModelConfig out =
+      model_of("seed_oss", R"(,"attention_bias":false,"attention_out_bias":true,"mlp_bias":true)");
+  EXPECT_TRUE(!out.has_qkv_bias() && out.has_proj_bias() && out.add_bias_linear);
 }
 
 // The first positions of a Ministral 3 stand beside its scaling or in it, its base is its class's
@@ -341,7 +367,7 @@ TEST(DenseFamilies, WhatIsNotTheirsIsRefused) {
             "65 c: \"rope_scaling\" beside \"rope_parameters\" is not supported");
   EXPECT_EQ(refusal("gemma3_text", R"(,"rope_scaling":{},"rope_parameters":{"full_attention":{}})"),
             "");
-  EXPECT_EQ(refusal("cohere", R"(,"use_qk_norm":true)"),
+  EXPECT_EQ(refusal("cohere2", R"(,"use_qk_norm":true)"),
             "65 c: \"use_qk_norm\" is true, which is not supported");
   EXPECT_EQ(refusal("granite", R"(,"logits_scaling":0)"),
             "65 c: \"logits_scaling\" is 0, expected more than 0");
@@ -371,12 +397,19 @@ TEST(DenseFamilies, WhatIsNotTheirsIsRefused) {
   EXPECT_EQ(refusal("opt", R"(,"hidden_size":1024,"word_embed_proj_dim":512)"),
             "65 c: \"word_embed_proj_dim\" is 512 and not the 1024 of \"hidden_size\": words of "
             "another width, as of opt-350m, are not supported");
-  EXPECT_EQ(refusal("olmo", R"(,"clip_qkv":8.0)"),
-            "65 c: \"clip_qkv\": expected null: no bound is known of queries");
+  EXPECT_EQ(refusal("olmo", R"(,"clip_qkv":0.0)"), "65 c: \"clip_qkv\" is 0, expected more than 0");
+  EXPECT_EQ(refusal("iquestcoder", R"(,"clip_qkv":8.0)"),
+            "65 c: \"clip_qkv\": expected null, as its class does");
+  EXPECT_EQ(refusal("seed_oss", R"(,"attention_out_bias":true)"),
+            "65 c: \"mlp_bias\" is false and \"attention_out_bias\" true, which is not supported");
+  EXPECT_EQ(refusal("apertus", R"(,"hidden_act":"silu")"),
+            "65 c: \"hidden_act\" is \"silu\", expected \"xielu\"");
+  EXPECT_EQ(refusal("nanochat", R"(,"attention_bias":true)"),
+            "65 c: \"attention_bias\" is true, which is not supported");
   EXPECT_EQ(refusal("gptj", R"(,"rotary_dim":null)"),
             "65 c: \"rotary_dim\" is 0, expected 1 to the 256 channels of a head");
-  EXPECT_EQ(refusal("falcon", R"(,"activation":"gelu_new")"),
-            "65 c: \"activation\" is \"gelu_new\", expected gelu, relu or relu2, without biases");
+  EXPECT_EQ(refusal("falcon", R"(,"activation":"tanh")"),
+            "65 c: \"activation\" is \"tanh\", expected gelu, gelu_new, relu or relu2");
   EXPECT_EQ(refusal("dots1", ""),
             "65 c: no \"norm_topk_prob\", which then is false, expected true");
   for (const char* const type : {"glm4_moe", "deepseek_v3"})

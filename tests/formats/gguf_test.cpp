@@ -377,6 +377,10 @@ TEST_F(Gg, WhatLlamaCppDoesNotComputeIsRefused) {
         {"gpt_neox_in_turn", "--disable-bias-linear: llama.cpp's gptneox has biases"},
         {"deepseek_v3", "--mscale: llama.cpp's deepseek2 has that of --mscale-all-dim, above 0"},
         {"phi_norms", "--qk-layernorm: llama.cpp's phi2 has no norms of heads"},
+        {"stablelm_norms", "--qk-layernorm-per-head: llama.cpp computes stablelm with another"},
+        {"cohere_norms", "--qk-layernorm-per-head: llama.cpp computes command-r with another"},
+        {"seed_oss_biases", "--disable-bias-linear: llama.cpp computes seed_oss with another"},
+        {"starcoder2_plain", "--disable-bias-linear: llama.cpp computes starcoder2 with another"},
         {"bert", "there is none for megatron-bert"}}) {
     fs::remove_all(scratch_.path("hf"));
     write_hugging_face(scratch_.path("hf"), config_named(family), DType::f32);

@@ -23,7 +23,7 @@ struct Size {
 constexpr Size kSizes[] = {{0, 0},    {1, 0},    {31, 0},     {33, 1},
                            {4096, 0}, {4099, 0}, {100000, 1}, {3000003, 0}};
 
-TYPED_TEST(ElementwiseCuda, AddScaleFill) {
+TYPED_TEST(ElementwiseCuda, AddScaleClampFill) {
   using T = TypeParam;
   for (const auto& [n, offset] : kSizes) {
     SCOPED_TRACE(testing::Message() << n << " at " << offset);
@@ -41,6 +41,12 @@ TYPED_TEST(ElementwiseCuda, AddScaleFill) {
     cuda::scale(y.data(), a.data(), 0.25f, n, nullptr);
     cpu::scale(expected.data(), a.host.data(), 0.25, n);
     EXPECT_TRUE(near(y, expected));
+    cuda::clamp_forward(y.data(), a.data(), 0.25f, n, nullptr);
+    cpu::clamp_forward(expected.data(), a.host.data(), 0.25, n);
+    EXPECT_TRUE(near(y, expected, 0));
+    cuda::clamp_backward(y.data(), b.data(), a.data(), 0.25f, n, nullptr);
+    cpu::clamp_backward(expected.data(), b.host.data(), a.host.data(), 0.25, n);
+    EXPECT_TRUE(near(y, expected, 0));
     cuda::fill(y.data(), 1.5, n, nullptr);
     EXPECT_TRUE(near(y, std::vector<double>(n, 1.5), 0));
   }

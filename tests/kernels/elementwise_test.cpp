@@ -26,6 +26,15 @@ TYPED_TEST(ElementwiseTest, Add) {
   }
 }
 
+TYPED_TEST(ElementwiseTest, Clamp) {
+  using T = TypeParam;
+  std::vector<T> x = {-2, T(-0.5), T(-0.25), 0, T(0.5), T(0.75)}, dx = {1, 2, 3, 4, 5, 6};
+  cpu::clamp_backward(dx.data(), dx.data(), x.data(), T(0.5), std::ssize(x));
+  EXPECT_EQ(dx, (std::vector<T>{0, 2, 3, 4, 5, 0}));
+  cpu::clamp_forward(x.data(), x.data(), T(0.5), std::ssize(x));
+  EXPECT_EQ(x, (std::vector<T>{T(-0.5), T(-0.5), T(-0.25), 0, T(0.5), T(0.5)}));
+}
+
 TYPED_TEST(ElementwiseTest, ColumnSumAddsToY) {
   using T = TypeParam;
   for (const std::int64_t rows : {0, 1, 31, 33})

@@ -276,6 +276,23 @@ TEST(ModelConfig, NamesTheOptionThatDoesNotFit) {
          c.qk_layernorm = c.qk_layernorm_behind_rope = true;
          c.rope_attention_factor = 2;
        }},
+      {"--qk-layernorm-per-head: needs --qk-layernorm of each head, and excludes "
+       "--apply-layernorm-1p, --disable-norm-weight and --multi-latent-attention",
+       [](ModelConfig& c) { c.qk_layernorm_per_head = true; }},
+      {"--xielu: needs --disable-bias-linear, and excludes all other activations",
+       [](ModelConfig& c) { c.xielu = true; }},
+      {"--tanh-gelu: excludes all other activations", [](ModelConfig& c) { c.tanh_gelu = true; }},
+      {"--clip-qkv: not with --attention-output-gate or --multi-latent-attention",
+       [](ModelConfig& c) {
+         c.clip_qkv = 2;
+         c.attention_output_gate = true;
+       }},
+      {"--clip-qkv: of a GPT alone",
+       [](ModelConfig& c) {
+         c.family = ModelFamily::mixtral;
+         c.num_experts = 4;
+         c.clip_qkv = 2;
+       }},
       {"--position-embedding-type alibi: of a GPT alone",
        [](ModelConfig& c) {
          c.family = ModelFamily::bert;

@@ -151,7 +151,8 @@ struct AttentionForm {
   std::optional<NormKind> head_norms = {};
   std::int64_t buckets = 0;  // of relative positions; 0: no bias
   double softcap = 0, magnitude = 1;
-  bool norms_of_all = false, norms_behind = false;
+  bool norms_of_all = false, norms_behind = false, norms_per_head = false;
+  double clip = 0;
   bool sink = false, sink_of_zeros = false;
   bool gated = false;
 };
@@ -166,8 +167,14 @@ SelfAttention::HeadNorms head_norms(ParamTable& table, const AttentionForm& f) {
   const auto width = [&](std::int64_t heads) {
     return f.norms_of_all ? heads * f.head_dim : f.head_dim;
   };
-  return {.q = norm(table, "q_norm", *f.head_norms, width(f.heads)),
-          .k = norm(table, "k_norm", *f.head_norms, width(f.kv_heads))};
+  const auto head_norm = [&](const std::string& name, std::int64_t heads) {
+    if (!f.norms_per_head)
+      return SelfAttention::HeadNorm{norm(table, name, *f.head_norms, width(heads))};
+    return SelfAttention::HeadNorm{
+        Norm(table, {}, {.kind = *f.head_norms, .has_weight = false}),
+        &table.add({.place = {.module = name, .param = "weight"}, .shape = {heads * f.head_dim}})};
+  };
+  return {.q = head_norm("q_norm", f.heads), .k = head_norm("k_norm", f.kv_heads)};
 }
 
 std::optional<RelativeBias> relative_bias(ParamTable& table, const AttentionForm& f) {
@@ -201,6 +208,7 @@ SelfAttention attention(ParamTable& table, const AttentionForm& f) {
            .norms_of_all = f.norms_of_all,
            .gated = f.gated,
            .norms_behind = f.norms_behind,
+           .clip = f.clip,
            .bias = relative_bias(table, f)},
           head_norms(table, f)};
 }
@@ -281,6 +289,27 @@ NamedSubject of_mlp(const std::string& name, Activation activation, bool with_bi
   return {name, [=] {
             return std::make_unique<WithResidual<Mlp>>([&](Subject& subject) {
               return mlp(subject.table, activation, with_bias, dropout);
+            });
+          }};
+}
+
+// Of its slopes' numbers two are learned.
+NamedSubject of_xielu(const std::string& name, bool recompute) {
+  return {name, [=] {
+            static double beta = 0.4, eps = -0.01;
+            static const Param kBeta{
+                .place = {}, .shape = {1}, .value = Tensor(&beta, DType::f64, {1})},
+                kEps{.place = {}, .shape = {1}, .value = Tensor(&eps, DType::f64, {1})};
+            return std::make_unique<WithResidual<Mlp>>([&](Subject& subject) {
+              const auto add = [&](const char* param) {
+                return &subject.table.add(
+                    {.place = {.module = "activation", .param = param}, .shape = {1}});
+              };
+              const Mlp::Slopes slopes{add("alpha_p"), add("alpha_n"), &kBeta, &kEps};
+              constexpr std::int64_t kFfn = 9;
+              return Mlp(linear(subject.table, "fc1", kFfn, kHidden, false),
+                         linear(subject.table, "fc2", kHidden, kFfn, false), Activation::xielu, 3,
+                         0, recompute, slopes);
             });
           }};
 }
@@ -748,6 +777,18 @@ std::vector<NamedSubject> all_subjects() {
                                                          .rotary_dim = 4,
                                                          .head_norms = NormKind::rms,
                                                          .norms_of_all = true}),
+      of_attention("attention_with_norms_per_head", {.heads = 4,
+                                                     .kv_heads = 2,
+                                                     .rotary_dim = 4,
+                                                     .head_norms = NormKind::layer,
+                                                     .norms_per_head = true}),
+      // Nothing is so near the bound that it crosses it where a derivative is looked for.
+      of_attention("attention_with_clip", {.heads = 4, .rotary_dim = 4, .clip = 0.6}),
+      of_attention("attention_with_norms_and_clip", {.heads = 4,
+                                                     .kv_heads = 2,
+                                                     .head_norms = NormKind::rms,
+                                                     .norms_per_head = true,
+                                                     .clip = 0.6}),
       of_attention("attention_with_norms_behind_rope", {.heads = 4,
                                                         .kv_heads = 2,
                                                         .rotary_dim = 4,
@@ -781,6 +822,8 @@ std::vector<NamedSubject> all_subjects() {
       of_mlp("mlp_gelu_erf", Activation::gelu_erf, false, 0),
       of_mlp("mlp_relu", Activation::relu, true, 0),
       of_mlp("mlp_squared_relu", Activation::squared_relu, true, 0),
+      of_xielu("mlp_xielu", false),
+      of_xielu("mlp_xielu_again", true),
       of_mlp("mlp_swiglu", Activation::swiglu, false, 0),
       of_mlp("mlp_swiglu_with_bias", Activation::swiglu, true, 0),
       of_mlp("mlp_geglu", Activation::geglu, false, 0),

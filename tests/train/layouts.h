@@ -296,10 +296,13 @@ class Layouts : public Training, public testing::WithParamInterface<TrainedLayou
     c.window_attn_skip_freq = {2};
     c.rotary_base_window = 100;
   }
-  // Attention beside the MLP, and layers that do not turn.
+  // Attention beside the MLP, of heads whose norms have weights of their own, and layers that do
+  // not turn.
   static void make_command(ModelConfig& c) {
     c.normalization = "LayerNorm";
-    c.norm_bias = c.qk_layernorm = false;
+    c.norm_bias = false;
+    c.qk_layernorm = c.qk_layernorm_per_head = true;
+    c.clip_qkv = 0.2;
     c.parallel_block = c.rotary_interleaved = true;
     c.no_rope_freq = {2};
     c.logit_scale = 0.3;

@@ -93,23 +93,20 @@ void check_layer_norm_family(const ModelConfig& c, const GgufArchitecture& archi
          " has biases of attention, too");
 }
 
-// An OLMo's config.json says neither.
+// An OLMo's config.json does not say it.
 void check_olmo_file(const GgufReader& file) {
-  const std::string bound = "olmo.attention.clamp_kqv",
-                    epsilon = "olmo.attention.layer_norm_epsilon";
-  const auto number = [&](const std::string& key) { return file.value(key).as_real(key); };
-  if (file.find_value(bound) != nullptr && number(bound) > 0)
-    fail(Exit::bad_config, file.path(), ": ", bound, ": is ", number(bound),
-         ", expected 0: no bound is known of queries");
-  if (static_cast<float>(number(epsilon)) != static_cast<float>(kEpsilonOfOlmo))
-    fail(Exit::bad_config, file.path(), ": ", epsilon, ": is ", number(epsilon), ", expected ",
-         kEpsilonOfOlmo);
+  const std::string key = "olmo.attention.layer_norm_epsilon";
+  const double epsilon = file.value(key).as_real(key);
+  if (static_cast<float>(epsilon) != static_cast<float>(kEpsilonOfOlmo))
+    fail(Exit::bad_config, file.path(), ": ", key, ": is ", epsilon, ", expected ", kEpsilonOfOlmo);
 }
 
 }  // namespace
 
 void check_gguf_family(const ModelConfig& c, const GgufArchitecture& architecture) {
   const std::string_view name = architecture.name;
+  if (c.clip_qkv != 0 && name != "olmo") refuse(architecture, "--clip-qkv");
+  if (c.qk_layernorm_per_head) refuse(architecture, "--qk-layernorm-per-head");
   if (is_gemma2_or_3(name)) check_gemma(c, architecture);
   if (name == "cohere2") check_windows(c, architecture);
   for (std::int64_t layer = 0; name == "smollm3" && layer < c.num_layers; ++layer)
@@ -133,7 +130,8 @@ void check_gguf_family(const ModelConfig& c, const GgufArchitecture& architectur
     fail(Exit::bad_config, "llama.cpp's ", name, " has GeLU by tanh");
   if (name == "phi2" && c.qk_layernorm)
     fail(Exit::bad_config, "--qk-layernorm: llama.cpp's phi2 has no norms of heads");
-  if ((name == "arcee" || name == "ernie4_5") && c.add_bias_linear)
+  const bool plain = name == "arcee" || name == "ernie4_5" || name == "seed_oss";
+  if (plain ? c.add_bias_linear : name == "starcoder2" && !c.add_bias_linear)
     refuse(architecture, "--disable-bias-linear");
   if (name == "olmo" && c.norm_epsilon != kEpsilonOfOlmo) refuse(architecture, "--norm-epsilon");
   if ((name == "command-r" || name == "cohere2") && c.rotary_interpolation)
@@ -158,6 +156,7 @@ void add_gguf_family(GgufSettingsWriter& to, const ModelConfig& c,
     to.real("logit_scale", 1 / c.logit_scale);
   }
   if (name == "gptneox") to.flag("use_parallel_residual", c.parallel_block);
+  if (name == "olmo" && c.clip_qkv != 0) to.real("attention.clamp_kqv", c.clip_qkv);
   if (name == "falcon") to.text("tensor_data_layout", "jploski");
   if (name != "command-r" && name != "cohere2") return;
   to.real("logit_scale", c.logit_scale);
@@ -259,7 +258,11 @@ void read_gguf_family(JsonWriter& json, const GgufSettings& file,
     if (file.has("rope.freq_base")) add("rotary_emb_base", "rope.freq_base");
   }
   if (name == "falcon") read_falcon(json, file, sizes);
-  if (name == "olmo") check_olmo_file(file.file());
+  if (name == "olmo") {
+    check_olmo_file(file.file());
+    constexpr const char* kBound = "attention.clamp_kqv";
+    if (file.has(kBound) && file.value(kBound).as_real(kBound) > 0) add("clip_qkv", kBound);
+  }
   if (name == "smollm3") add_each("no_rope_layers", [](bool turns) { return std::int64_t{turns}; });
   if (name == "command-r" || name == "cohere2") add("logit_scale", "logit_scale");
 }

@@ -57,6 +57,12 @@ constexpr Decoder kDecoders[] = {
     {"ministral3", "Ministral3ForCausalLM", none, 131072, 34, 4096, 32, 8, 128, 14336, 262144,
      1e-5},
     {"phi3", "Phi3ForCausalLM", none, 32064, 32, 3072, 32, 0, 0, 8192, 4096, 1e-5},
+    {"apertus", "ApertusForCausalLM", refused, 131072, 32, 4096, 32, 0, 0, 14336, 65536, 1e-5, 12e6,
+     0.02, "xielu"},
+    {"nanochat", "NanoChatForCausalLM", refused, 50304, 12, 768, 6, 0, 0, 8192, 2048, 1e-6, 10000,
+     0.02, "relu2"},
+    {"iquestcoder", "IQuestCoderForCausalLM", flags, 76800, 80, 5120, 40, 8, 128, 27648, 131072,
+     1e-5},
     {"granite", "GraniteForCausalLM", flags, 32000, 32, 4096, 32, 0, 0, 11008, 2048},
     {"hunyuan_v1_dense", "HunYuanDenseV1ForCausalLM", refused, 290943, 32, 4096, 32, 0, 0, 11008,
      2048, 1e-5},
@@ -97,6 +103,8 @@ constexpr Decoder kDecoders[] = {
     {"exaone_moe", "ExaoneMoeForCausalLM", none, 102400, 32, 4096, 32, 32, 0, 16384, 2048, 1e-5},
     {"hunyuan_v1_moe", "HunYuanMoEV1ForCausalLM", refused, 290943, 32, 4096, 32, 0, 0, 11008, 2048,
      1e-5},
+    {"youtu", "YoutuForCausalLM", refused, 128256, 32, 2048, 16, 16, 0, 6144, 131072, 1e-6, 10000,
+     0.02, "silu", true},
     {"nemotron", "NemotronForCausalLM", flags, 256000, 32, 6144, 48, 0, 0, 24576, 4096, 1e-5, 10000,
      0.0134, "relu2"},
 };
@@ -172,10 +180,12 @@ class DecoderReader {
 
   void read_kind() {
     const std::string_view type = usual_.type;
-    const bool nemotron = type == "nemotron", gemma = is_gemma(type), arcee = type == "arcee";
+    const bool nemotron = type == "nemotron", gemma = is_gemma(type), xielu = type == "apertus",
+               squares = nemotron || type == "arcee" || type == "nanochat";
     read_activation();
-    model_.swiglu = !nemotron && !arcee && !gemma && type != "gpt_oss";
-    model_.squared_relu = nemotron || arcee;
+    model_.swiglu = !squares && !xielu && !gemma && type != "gpt_oss";
+    model_.squared_relu = squares;
+    model_.xielu = xielu;
     model_.gated_gelu = gemma;
     model_.apply_layernorm_1p = nemotron || gemma || is_delta_family(type);
     model_.bias_gelu_fusion = false;
@@ -184,8 +194,8 @@ class DecoderReader {
         epsilon_name(type),
         type == "exaone" ? json_.real_or("rms_norm_eps", usual_.epsilon) : usual_.epsilon);
     model_.qk_layernorm = is_qwen3(type) || is_delta_family(type) || type == "gemma3_text" ||
-                          is_olmo(type) || type == "exaone4" || type == "dots1" ||
-                          type == "exaone_moe" || type == "minimax_m2" ||
+                          is_olmo(type) || type == "exaone4" || xielu || type == "nanochat" ||
+                          type == "dots1" || type == "exaone_moe" || type == "minimax_m2" ||
                           (type == "glm4_moe" && json_.flag_or("use_qk_norm", false));
   }
 
@@ -224,10 +234,7 @@ class DecoderReader {
     const bool of_qkv = usual_.type == "internlm3" && either_flag("qkv_bias", "attention_bias");
     if (usual_.type == "internlm3" && all && !of_qkv)
       json_.refuse("\"qkv_bias\" is false and \"bias\" true, which is not supported");
-    if (usual_.type == "seed_oss") {
-      json_.expect_flag("attention_out_bias", false);
-      json_.expect_flag("mlp_bias", false);
-    }
+    if (usual_.type == "seed_oss") return read_seed_biases();
     if (usual_.type == "helium" || usual_.type == "cwm") json_.expect_flag("mlp_bias", false);
     if (usual_.type == "internlm2" && json_.flag_or("bias", true))
       json_.refuse("\"bias\" is true, as it is where nothing is said, and not supported");
@@ -243,6 +250,19 @@ class DecoderReader {
                                                                usual_.type != "solar_open")) ||
                           (of_qkv && !all) ||
                           (usual_.type == "qwen2_moe" && json_.flag_or("qkv_bias", true));
+  }
+
+  // Each of the three may be there but for the second without the last.
+  void read_seed_biases() {
+    const bool qkv = json_.flag_or("attention_bias", true),
+               out = json_.flag_or("attention_out_bias", false),
+               mlp = json_.flag_or("mlp_bias", false);
+    if (out && !mlp)
+      json_.refuse("\"mlp_bias\" is false and \"attention_out_bias\" true, which is not supported");
+    model_.add_bias_linear = mlp;
+    if (mlp) model_.attention_bias = out;
+    if (out) model_.qkv_bias = qkv;
+    model_.add_qkv_bias = qkv && !out;
   }
 
   void read_windows() {
@@ -369,7 +389,8 @@ void write_decoder(JsonWriter& json, const ModelConfig& c, std::string_view type
   if (c.multi_latent_attention)
     write_latent_attention(json, c);
   else
-    write_rope(json, c, kept, type == "gpt_oss" || type == "cwm" || type == "ministral3");
+    write_rope(json, c, kept,
+               type == "gpt_oss" || type == "cwm" || type == "ministral3" || type == "apertus");
   if (type == "nemotron" && c.rotary_percent == 1)  // half of each head turns by default
     json.member("partial_rotary_factor", 1.0);
   if (is_delta_family(type)) write_delta_family(json, c);

@@ -42,6 +42,11 @@ class FamilyReader {
     if (type_ == "hyperclovax") read_hyperclovax();
     if (type_.starts_with("hunyuan_v1_"))
       model_.qk_layernorm = model_.qk_layernorm_behind_rope = true;
+    if (type_ == "nanochat") read_nanochat();
+    if (type_ == "iquestcoder") {
+      json_.expect_flag("use_sliding_window", false);
+      if (json_.has("clip_qkv")) json_.refuse("\"clip_qkv\": expected null, as its class does");
+    }
     if (type_ == "minicpm") read_minicpm();
     if (type_ == "cwm") read_cwm();
     if (type_ == "phi3" && json_.has("sliding_window")) set_window(layers(true));
@@ -147,8 +152,11 @@ class FamilyReader {
     model_.parallel_block = model_.rotary_interleaved = true;
     model_.norm_bias = false;
     model_.logit_scale = json_.positive_or("logit_scale", 0.0625);
+    if (type_ == "cohere") {
+      model_.qk_layernorm = model_.qk_layernorm_per_head = json_.flag_or("use_qk_norm", false);
+      return;
+    }
     json_.expect_flag("use_qk_norm", false);
-    if (type_ == "cohere") return;
     model_.kv_channels.reset();  // its class has them follow from the others
     Layers turning = layers(false);
     if (has_window()) {
@@ -166,6 +174,13 @@ class FamilyReader {
     if (json_.has("attention_multiplier"))
       model_.softmax_scale = json_.positive_or("attention_multiplier", 1);
     model_.post_layernorm = json_.flag_or("use_post_norm", true);
+  }
+
+  // All norms are without weights, and one is of what is embedded.
+  void read_nanochat() {
+    model_.norm_weight = false;
+    model_.embedding_layernorm = model_.qk_layernorm_behind_rope = true;
+    model_.final_logit_softcapping = cap("final_logit_softcapping", 15);
   }
 
   void read_minicpm() {
@@ -280,15 +295,16 @@ void write_olmo3_bases(JsonWriter& json, const ModelConfig& c) {
 }  // namespace
 
 bool is_dense_family(std::string_view type) {
-  static constexpr std::string_view kTypes[] = {"olmo2",     "olmo3",       "phi3",
-                                                "granite",   "smollm3",     "exaone4",
-                                                "glm",       "glm4",        "arcee",
-                                                "ernie4_5",  "internlm2",   "internlm3",
-                                                "exaone",    "hyperclovax", "hunyuan_v1_dense",
-                                                "minicpm",   "cwm",         "helium",
-                                                "seed_oss",  "ministral",   "ministral3",
-                                                "dots1",     "granitemoe",  "granitemoeshared",
-                                                "exaone_moe"};
+  static constexpr std::string_view kTypes[] = {"olmo2",      "olmo3",       "phi3",
+                                                "granite",    "smollm3",     "exaone4",
+                                                "glm",        "glm4",        "arcee",
+                                                "ernie4_5",   "internlm2",   "internlm3",
+                                                "exaone",     "hyperclovax", "hunyuan_v1_dense",
+                                                "minicpm",    "cwm",         "helium",
+                                                "seed_oss",   "ministral",   "ministral3",
+                                                "dots1",      "granitemoe",  "granitemoeshared",
+                                                "exaone_moe", "apertus",     "nanochat",
+                                                "iquestcoder"};
   return is_gemma(type) || is_cohere(type) || std::ranges::find(kTypes, type) != std::end(kTypes);
 }
 
@@ -313,7 +329,7 @@ void write_granite_multipliers(JsonWriter& json, const ModelConfig& c) {
 void write_dense_family(JsonWriter& json, const ModelConfig& c, std::string_view type) {
   if (is_gemma(type) && type != "gemma") write_gemma(json, c, type);
   if (is_cohere(type)) json.member("logit_scale", c.logit_scale);
-  if (type == "cohere") json.member("use_qk_norm", false);
+  if (type == "cohere") json.member("use_qk_norm", c.qk_layernorm);
   if (type == "cohere2") {
     write_sliding_window(json, c);
     write_layer_types(json, c);
@@ -334,7 +350,10 @@ void write_dense_family(JsonWriter& json, const ModelConfig& c, std::string_view
       refuse_setting("InternLM3 with biases of queries, keys and values alone");
     json.member("qkv_bias", c.add_bias_linear).member("bias", c.add_bias_linear);
   }
-  if (type == "seed_oss") json.member("attention_out_bias", false).member("mlp_bias", false);
+  if (type == "seed_oss")
+    json.member("attention_out_bias", c.has_proj_bias()).member("mlp_bias", c.add_bias_linear);
+  if (type == "nanochat")
+    write_number_or_null(json, "final_logit_softcapping", c.final_logit_softcapping);
   if (type == "helium") json.member("mlp_bias", false);
   if ((type == "glm" || type == "glm4") && c.rotary_percent == 1)
     json.member("partial_rotary_factor", 1.0);

@@ -152,7 +152,7 @@ static void read_glm_experts(const ConfigJson& json, HuggingFaceConfig& config) 
 }
 
 bool may_predict_further(std::string_view type) {
-  return type == "glm4_moe" || (is_latent_family(type) && type != "deepseek_v2");
+  return type == "glm4_moe" || (has_latent_experts(type) && type != "deepseek_v2");
 }
 
 void read_further_layers(const ConfigJson& json, HuggingFaceConfig& config) {
@@ -175,7 +175,7 @@ void read_experts(const ConfigJson& json, HuggingFaceConfig& config) {
   if (json.is("olmoe")) read_olmoe(json, config.model);
   if (json.is("gpt_oss")) read_gpt_oss(json, config.model);
   if (json.is("glm4_moe") || json.is("dots1")) read_glm_experts(json, config);
-  if (is_latent_family(json.model_type())) read_latent_experts(json, config);
+  if (has_latent_experts(json.model_type())) read_latent_experts(json, config);
   if (has_typed_experts(json.model_type())) read_typed_experts(json, config);
 }
 
@@ -307,7 +307,7 @@ void write_experts(JsonWriter& json, const ModelConfig& c, std::string_view type
   if (type == "olmoe") write_olmoe(json, c);
   if (type == "gpt_oss") write_gpt_oss(json, c);
   if (type == "glm4_moe" || type == "dots1") write_glm_experts(json, c, type);
-  if (is_latent_family(type)) write_latent_experts(json, c, type);
+  if (has_latent_experts(type)) write_latent_experts(json, c, type);
   if (has_typed_experts(type)) write_typed_experts(json, c, type);
 }
 

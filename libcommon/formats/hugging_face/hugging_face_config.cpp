@@ -130,15 +130,14 @@ static constexpr std::string_view kIndexed = "attention to keys that an indexer 
                                   kOtherExperts =
                                       "experts that lie otherwise than those of a Qwen3-Next";
 static constexpr Lacking kLacking[] = {
-    {"apertus", "an activation, \"xielu\""},
-    {"minicpm3", "latent attention without experts"},
+    {"minicpm3", "latent attention with longrope"},
     {"ernie4_5_moe", "biases that choose experts by a softmax"},
     {"phimoe", "routers that choose one expert after another among few (sparsemixer)"},
     {"jetmoe", "experts of attention"},
     {"longcat_flash", "experts that compute nothing, and layers with two attentions"},
     {"afmoe", "gates of attention by a matrix of their own"},
     {"cohere2_moe", "experts beside attention"},
-    {"dbrx", "bounds of queries, keys and values"},
+    {"dbrx", "experts whose matrices lie in one of all"},
     {"minimax", "lightning attention"},
     {"deepseek_v32", kIndexed},
     {"glm_moe_dsa", kIndexed},

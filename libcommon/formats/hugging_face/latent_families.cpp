@@ -1,6 +1,7 @@
 #include "formats/hugging_face/latent_families.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "formats/hugging_face/config_families.h"
@@ -9,10 +10,12 @@
 namespace mt {
 
 constexpr std::string_view kSecond = "deepseek_v2", kThird = "deepseek_v3", kKimi = "kimi_k2",
-                           kGlm = "glm4_moe_lite";
+                           kGlm = "glm4_moe_lite", kDense = "youtu";
 constexpr double kEpsilonOfLatents = 1e-6;  // of norms, to transformers, whatever rms_norm_eps is
 
-bool is_latent_family(std::string_view type) {
+bool is_latent_family(std::string_view type) { return has_latent_experts(type) || type == kDense; }
+
+bool has_latent_experts(std::string_view type) {
   return type == kSecond || type == kThird || type == kKimi || type == kGlm;
 }
 
@@ -45,6 +48,7 @@ void read_latent_attention(const ConfigJson& json, HuggingFaceConfig& config) {
                                   "transformers, becomes the same"));
   }
   if (json.is(kKimi) || glm) c.hf_model_type = json.model_type();
+  if (json.is(kDense)) c.init_method_std = 2 / std::sqrt(5 * static_cast<double>(c.hidden_size));
 }
 
 void read_latent_scaling(const JsonObject& rope, const ConfigJson& json, ModelConfig& c) {
@@ -161,13 +165,12 @@ void read_latent_experts(const ConfigJson& json, HuggingFaceConfig& config) {
 
 std::string_view latent_type(const ModelConfig& c) {
   if (!c.qk_layernorm) refuse_setting("--multi-latent-attention without --qk-layernorm");
-  if (c.family != ModelFamily::mixtral)
-    refuse_setting("--multi-latent-attention without --num-experts");
   if (!c.window_size.empty()) refuse_setting("--multi-latent-attention with --window-size");
   if (!c.swiglu || c.normalization != "RMSNorm" || c.apply_layernorm_1p || c.add_bias_linear)
     refuse_setting("--multi-latent-attention without --swiglu and plain RMSNorm");
   if ((c.mscale_all_dim == 0 && c.mscale != 1) || (c.mscale == 0 && c.mscale_all_dim != 0))
     refuse_setting("--mscale without --mscale-all-dim, or the reverse");
+  if (c.family != ModelFamily::mixtral) return kDense;
   if (c.moe_router_score_function == "sigmoid") {
     check_glm(c);
     return c.hf_model_type == kKimi ? kKimi : c.hf_model_type == kGlm ? kGlm : kThird;
@@ -193,6 +196,7 @@ void write_latent_attention(JsonWriter& json, const ModelConfig& c) {
     json.null();
   json.member("kv_lora_rank", c.kv_lora_rank).member("qk_nope_head_dim", c.qk_head_dim);
   json.member("qk_rope_head_dim", c.qk_pos_emb_head_dim).member("v_head_dim", c.v_head_dim);
+  if (c.family != ModelFamily::mixtral) json.member("rope_interleave", true);
   write_base(json, "rope_theta", c.rotary_base);
   json.key("rope_scaling");
   if (c.rotary_scaling_factor == 1) return void(json.null());

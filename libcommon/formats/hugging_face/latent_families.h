@@ -1,6 +1,6 @@
-// Decoders with latent attention: deepseek_v2, whose experts softmaxes choose, deepseek_v3, whose
-// experts sigmoids with biases do, and kimi_k2 and glm4_moe_lite, which are the same in other
-// sizes.
+// Decoders with latent attention: youtu, which has no experts, deepseek_v2, whose experts softmaxes
+// choose, deepseek_v3, whose experts sigmoids with biases do, and kimi_k2 and glm4_moe_lite, which
+// are the same in other sizes.
 #pragma once
 
 #include <string_view>
@@ -12,6 +12,7 @@
 namespace mt {
 
 bool is_latent_family(std::string_view type);
+bool has_latent_experts(std::string_view type);  // it is one, and has some
 
 // Before positions are read, and behind the sizes of a decoder.
 void read_latent_attention(const ConfigJson& json, HuggingFaceConfig& config);

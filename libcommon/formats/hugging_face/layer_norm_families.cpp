@@ -27,7 +27,7 @@ void read_hidden_dropout(const ConfigJson& json, const LayerNormFamily& usual,
   if (usual.hidden_dropout) note_embedding_dropout(json, usual.hidden_dropout, embeddings, config);
 }
 
-// The activation's kind is one that the model, whose biases are known, can have.
+// Once it is known whether linear layers have biases.
 void read_activation(const ConfigJson& json, const LayerNormFamily& usual, ModelConfig& c) {
   const std::string_view name = usual.activation
                                     ? json.text_or(usual.activation, usual.usual_activation)
@@ -39,12 +39,10 @@ void read_activation(const ConfigJson& json, const LayerNormFamily& usual, Model
   c.relu = name == "relu";
   c.squared_relu = name == "relu2";
   c.bias_gelu_fusion = is_tanh_gelu(name);
-  const bool known =
-      c.relu || c.squared_relu || is_erf_gelu(name) || (c.bias_gelu_fusion && c.add_bias_linear);
-  if (!known)
-    json.refuse(json_quoted(usual.activation), " is ", json_quoted(name), ", expected ",
-                c.add_bias_linear ? "gelu, gelu_new, relu or relu2"
-                                  : "gelu, relu or relu2, without biases");
+  c.tanh_gelu = c.bias_gelu_fusion && !c.add_bias_linear;
+  if (!c.relu && !c.squared_relu && !is_erf_gelu(name) && !c.bias_gelu_fusion)
+    json.refuse(json_quoted(usual.activation), " is ", json_quoted(name),
+                ", expected gelu, gelu_new, relu or relu2");
 }
 
 std::string_view activation_name(const ModelConfig& c, const LayerNormFamily& usual) {

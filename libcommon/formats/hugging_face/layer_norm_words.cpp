@@ -61,6 +61,11 @@ class LocalLayers {
   std::vector<std::int64_t> local_;
 };
 
+// A bound of queries, keys and values; 0: there is none.
+double read_clip(const ConfigJson& json) {
+  return json.has("clip_qkv") ? json.positive_or("clip_qkv", 1) : 0;
+}
+
 }  // namespace
 
 void read_neox(const ConfigJson& json, ModelConfig& c) {
@@ -133,8 +138,7 @@ void read_mpt(const ConfigJson& json, ModelConfig& c) {
   attention.expect_flag("prefix_lm", false);
   attention.expect_number("alibi_bias_max", 8);
   attention.expect_text("attn_type", "multihead_attention");
-  if (attention.real_or("clip_qkv", 0) != 0)
-    attention.refuse("\"clip_qkv\": expected null: no bound is known of queries");
+  if (attention.real_or("clip_qkv", 0) != 0) c.clip_qkv = read_clip(attention);
   if (attention.has("softmax_scale")) c.softmax_scale = attention.positive_or("softmax_scale", 1);
   c.attention_dropout = c.hidden_dropout = attention.real_or("attn_pdrop", 0);
 }
@@ -144,6 +148,7 @@ void write_mpt(JsonWriter& json, const ModelConfig& c) {
   json.member("no_bias", true).key("attn_config").begin_object();
   write_base(json, "attn_pdrop", c.attention_dropout);
   json.member("alibi", true);
+  if (c.clip_qkv != 0) json.member("clip_qkv", c.clip_qkv);
   if (c.softmax_scale) json.member("softmax_scale", *c.softmax_scale);
   json.end_object();
 }
@@ -247,33 +252,39 @@ void write_biogpt(JsonWriter& json, const ModelConfig& c) {
 }
 
 void read_stablelm(const ConfigJson& json, ModelConfig& c) {
-  json.expect_flag("qk_layernorm", false);
+  c.qk_layernorm = c.qk_layernorm_per_head = json.flag_or("qk_layernorm", false);
   c.swiglu = true;
   c.add_bias_linear = false;
   c.add_qkv_bias = json.flag_or("use_qkv_bias", false);
   c.parallel_block = json.flag_or("use_parallel_residual", false);
 }
 void write_stablelm(JsonWriter& json, const ModelConfig& c) {
-  json.member("qk_layernorm", false).member("use_qkv_bias", c.add_qkv_bias);
+  write_qk_layernorm(json, c);
+  json.member("use_qkv_bias", c.add_qkv_bias);
   json.member("use_parallel_residual", c.parallel_block);
 }
 
 void read_starcoder2(const ConfigJson& json, ModelConfig& c) {
-  json.expect_flag("use_bias", true);
+  c.add_bias_linear = json.flag_or("use_bias", true);
   if (json.has("sliding_window")) c.window_size = json.window_size();
 }
 void write_starcoder2(JsonWriter& json, const ModelConfig& c) {
-  json.member("use_bias", true);
+  json.member("use_bias", c.add_bias_linear);
   write_sliding_window(json, c);
 }
 
 void read_olmo(const ConfigJson& json, ModelConfig& c) {
   json.expect_flag("attention_bias", false);
-  if (json.has("clip_qkv"))
-    json.refuse("\"clip_qkv\": expected null: no bound is known of queries");
+  c.clip_qkv = read_clip(json);
   c.swiglu = true;
   c.add_bias_linear = c.norm_weight = c.norm_bias = false;
 }
-void write_olmo(JsonWriter& json, const ModelConfig&) { json.member("attention_bias", false); }
+void write_olmo(JsonWriter& json, const ModelConfig& c) {
+  json.member("attention_bias", false).key("clip_qkv");
+  if (c.clip_qkv != 0)
+    json.value(c.clip_qkv);
+  else
+    json.null();
+}
 
 }  // namespace mt

@@ -165,6 +165,9 @@ static std::string_view usual_scaling(std::string_view type) {
     return R"({"rope_type":"yarn","rope_theta":1000000,"factor":16,)"
            R"("original_max_position_embeddings":16384,"beta_fast":32,"beta_slow":1,"mscale_all_dim":1,"mscale":1,)"
            R"("llama_4_scaling_beta":0.1})";
+  if (type == "apertus")
+    return R"({"rope_type":"llama3","rope_theta":12000000,"factor":8,"low_freq_factor":1,)"
+           R"("high_freq_factor":4,"original_max_position_embeddings":8192})";
   if (type == "cwm")
     return R"({"rope_type":"llama3","factor":16,"low_freq_factor":1,"high_freq_factor":4,)"
            R"("original_max_position_embeddings":8192})";

@@ -289,6 +289,16 @@ constexpr ModuleName kHunyuanExperts[] = {
     {"mlp.shared_experts.linear_fc2", "mlp.shared_mlp.down_proj"},
 };
 
+constexpr ModuleName kApertus[] = {
+    {"input_layernorm", "attention_layernorm"},
+    {"pre_mlp_layernorm", "feedforward_layernorm"},
+};
+
+constexpr ModuleName kNanoChat[] = {
+    {"mlp.linear_fc1", "mlp.fc1"},
+    {"mlp.linear_fc2", "mlp.fc2"},
+};
+
 constexpr ModuleName kHyperClovaX[] = {
     {"self_attention.linear_proj.post_layernorm", "post_norm1"},
     {"pre_mlp_layernorm", "post_attention_layernorm"},
@@ -329,6 +339,8 @@ constexpr DecoderNames kDecoderNames[] = {
     {"exaone", "transformer.h.", kExaone},
     {"internlm2", kLlamaLayers, kInternLm2},
     {"hyperclovax", kLlamaLayers, kHyperClovaX},
+    {"apertus", kLlamaLayers, kApertus},
+    {"nanochat", kLlamaLayers, kNanoChat},
 };
 
 // What latent attention has instead, as DeepSeek names it.
@@ -471,6 +483,37 @@ Names mixtral_experts(const ModelConfig& c, const Param& row, const std::string&
                   concat(layer, "block_sparse_moe.experts.", *row.place.expert, "."));
 }
 
+// Heads that each have weights of their own in a norm: a Command R has all in one tensor, a
+// StableLM one of each.
+Names names_of_head_weights(const ModelConfig& c, const Param& row, const std::string& layer) {
+  const std::int64_t d = c.head_dim(), heads = row.shape[0] / d;
+  const char of = row.place.module == "self_attention.q_layernorm" ? 'q' : 'k';
+  const std::string module = concat(layer, "self_attn.", of);
+  if (hugging_face_type(c) != "stablelm")
+    return {{concat(module, "_norm.weight"), {reshape({heads, d})}}};
+  Names names;
+  for (std::int64_t head = 0; head < heads; ++head)
+    names.push_back({concat(module, "_layernorm.norms.", head, ".weight"),
+                     {pick_rows(heads * d, head * d, d)}});
+  return names;
+}
+
+// The slopes of an activation, and two numbers that are scalars there.
+Names names_of_slopes(const Param& row, const std::string& layer) {
+  ForeignName name{concat(layer, "mlp.act_fn.", row.place.param)};
+  if (row.place.param == "beta" || row.place.param == "eps")
+    name.transform.push_back(reshape(Shape{}));
+  return {name};
+}
+
+// Channels turn the other way there: of each head's queries and keys the halves change places.
+void turn_round(Names& names, const ModelConfig& c) {
+  const std::int64_t d = c.head_dim();
+  for (ForeignName& name : names)
+    if (name.name.ends_with("q_proj.weight") || name.name.ends_with("k_proj.weight"))
+      name.transform.push_back(swap_rows(d, 0, d / 2));
+}
+
 // Empty where a Llama has the name.
 Names own_names(const ModelConfig& c, const Param& row) {
   const std::string_view type = hugging_face_type(c);
@@ -491,6 +534,10 @@ Names llama_names(const ModelConfig& c, const Param& row) {
   const bool further = row.place.stack == kFurtherStack;
   const std::string layer = further ? concat(kLlamaLayers, c.num_layers + *row.place.layer, ".")
                                     : layer_prefix(row.place, kLlamaLayers);
+  if (row.place.module == "mlp.activation") return names_of_slopes(row, layer);
+  if (c.qk_layernorm_per_head && (row.place.module == "self_attention.q_layernorm" ||
+                                  row.place.module == "self_attention.k_layernorm"))
+    return names_of_head_weights(c, row, layer);
   if (further && row.place.inner.empty()) return names_in(kFurther, c, row, layer);
   if (c.may_have_linear_layers())
     if (Names names = delta_names(c, row, layer); !names.empty()) return names;
@@ -514,7 +561,9 @@ Names llama_names(const ModelConfig& c, const Param& row) {
     Names names;
     if (c.post_layernorm) names = names_in(kPostNorms, c, row, layer);
     if (c.multi_latent_attention) names = names_in(kLatent, c, row, layer);
-    return names.empty() ? names_in(kLlama, c, row, layer) : names;
+    if (names.empty()) names = names_in(kLlama, c, row, layer);
+    if (hugging_face_type(c) == "nanochat") turn_round(names, c);
+    return names;
   }
   if (!qwen) return mixtral_experts(c, row, layer);
   return names_in(kQwenExpert, c, row, concat(layer, "mlp.experts.", *row.place.expert, "."));

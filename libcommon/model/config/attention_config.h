@@ -20,7 +20,8 @@ struct AttentionConfig {
   std::vector<std::int64_t> window_attn_skip_freq;  // see window()
   std::optional<double> softmax_scale;  // of products of queries and keys; by default 1 / sqrt(d)
   double attn_logit_softcapping = 0;    // C: scores s become C tanh(s / C); 0: they stay
-  bool attention_output_gate = false;   // what a head makes is multiplied by sigmoids of the token
+  double clip_qkv = 0;  // C: queries, keys and values lie between -C and C; 0: they stay
+  bool attention_output_gate = false;  // what a head makes is multiplied by sigmoids of the token
   // Whether a head sees a score that is no key's: vanilla, none; off-by-one, 0; learnable, its own.
   std::string softmax_type = "vanilla";
 

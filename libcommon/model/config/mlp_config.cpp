@@ -18,6 +18,11 @@ void MlpConfig::check() const {
   if (!quick_geglu && (activation_func_clamp_value != 0 || glu_linear_offset != 0))
     fail(Exit::bad_config,
          "--activation-func-clamp-value, --glu-linear-offset: need --quick-geglu");
+  if (xielu && (is_gated() || squared_relu || tanh_gelu || add_bias_linear))
+    fail(Exit::bad_config,
+         "--xielu: needs --disable-bias-linear, and excludes all other activations");
+  if (tanh_gelu && (is_gated() || squared_relu))
+    fail(Exit::bad_config, "--tanh-gelu: excludes all other activations");
   if (squared_relu && fuses_bias_and_gelu())
     fail(Exit::bad_config,
          "--squared-relu: needs --no-bias-gelu-fusion or --disable-bias-linear, as in Megatron-LM");
@@ -34,8 +39,9 @@ Activation MlpConfig::activation() const {
   if (gated_gelu) return Activation::geglu;
   if (relu) return Activation::relu;
   if (squared_relu) return Activation::squared_relu;
+  if (xielu) return Activation::xielu;
   if (quick_gelu) return Activation::gelu_quick;
-  return fuses_bias_and_gelu() ? Activation::gelu_tanh : Activation::gelu_erf;
+  return tanh_gelu || fuses_bias_and_gelu() ? Activation::gelu_tanh : Activation::gelu_erf;
 }
 
 }  // namespace mt

@@ -13,6 +13,8 @@ struct MlpConfig {
   bool swiglu = false, squared_relu = false;
   bool relu = false;        // T5's
   bool gated_gelu = false;  // GeLU in its tanh form
+  bool xielu = false;       // kernels/xielu.h
+  bool tanh_gelu = false;   // GeLU in its tanh form, without biases, too
   bool quick_gelu = false;  // x sigmoid(1.702 x), of a CLIP
   // x sigmoid(1.702 x) gates: kernels/activation.h's clamped, with this limit and this offset.
   bool quick_geglu = false;

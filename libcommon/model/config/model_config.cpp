@@ -108,6 +108,14 @@ void check_norms(const ModelConfig& c, std::int64_t ranks) {
     fail(Exit::bad_config,
          "--qk-layernorm-behind-rope: needs --qk-layernorm of each head and "
          "--position-embedding-type rope");
+  if (c.qk_layernorm_per_head && (!c.qk_layernorm || c.qk_layernorm_whole || c.apply_layernorm_1p ||
+                                  !c.norm_weight || c.multi_latent_attention))
+    fail(Exit::bad_config,
+         "--qk-layernorm-per-head: needs --qk-layernorm of each head, and excludes "
+         "--apply-layernorm-1p, --disable-norm-weight and --multi-latent-attention");
+  if (c.clip_qkv != 0 && (c.attention_output_gate || c.multi_latent_attention))
+    fail(Exit::bad_config,
+         "--clip-qkv: not with --attention-output-gate or --multi-latent-attention");
   if (c.qk_layernorm_behind_rope && c.rope_attention_factor != 1)
     fail(Exit::bad_config, "--qk-layernorm-behind-rope: not with --rope-attention-factor");
   if (!c.norm_bias && c.normalization != "LayerNorm")
@@ -493,6 +501,7 @@ const char* ModelConfig::setting_of_cpus() const {
   return has_alibi()                             ? "--position-embedding-type alibi"
          : linear_key_head_dim > kMostDeltaDim   ? "--linear-key-head-dim above 256"
          : linear_value_head_dim > kMostDeltaDim ? "--linear-value-head-dim above 256"
+         : xielu                                 ? "--xielu"
                                                  : nullptr;
 }
 

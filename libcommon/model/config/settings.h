@@ -352,6 +352,9 @@ void visit_settings(Config& c, const Visit& visit) {
   visit(c.attn_logit_softcapping,
         later({"--attn-logit-softcapping", layers, kModel,
                "scores s of attention become F tanh(s / F); 0: they stay", "F", not_negative()}));
+  visit(c.clip_qkv, later({"--clip-qkv", layers, kModel,
+                           "queries, keys and values lie between -F and F; 0: they stay", "F",
+                           not_negative()}));
   visit(c.softmax_type,
         with_experts(later(
             {"--softmax-type", layers, kModel,
@@ -373,6 +376,8 @@ void visit_settings(Config& c, const Visit& visit) {
         with_towers(with_experts(
             later({"--qk-layernorm-whole", layers, kModel,
                    "these norms are of all query and of all key heads of a token together"}))));
+  visit(c.qk_layernorm_per_head, later({"--qk-layernorm-per-head", layers, kModel,
+                                        "of these norms each head has weights of its own"}));
   visit(c.qk_layernorm_behind_rope,
         with_experts(later({"--qk-layernorm-behind-rope", layers, kModel,
                             "these norms are of heads once they have turned"})));
@@ -415,6 +420,10 @@ void visit_settings(Config& c, const Visit& visit) {
                not_negative()}));
   visit(c.swiglu, {"--swiglu", model, kModel, "SwiGLU instead of GeLU"});
   visit(c.squared_relu, {"--squared-relu", model, kModel, "the square of ReLU instead of GeLU"});
+  visit(c.xielu, later({"--xielu", layers, kModel,
+                        "an activation with two slopes that are learned; on CPUs"}));
+  visit(c.tanh_gelu,
+        later({"--tanh-gelu", layers, kModel, "GeLU in its tanh form, without biases, too"}));
   if (c.family != ModelFamily::t5) visit(c.relu, later(stored("--relu", kModel)));
   visit(c.quick_geglu,
         with_experts(later({"--quick-geglu", layers, kModel,

@@ -9,14 +9,23 @@
 namespace mt {
 
 static SelfAttention::HeadNorms make_head_norms(const LayerRows& layer) {
-  const bool whole = layer.config.qk_layernorm_whole;
-  const auto head_norm = [&](const char* module, std::int64_t heads) {
-    Param scale = layer.row(module, "weight", {(whole ? heads : 1) * layer.config.head_dim()}, {});
+  const ModelConfig& c = layer.config;
+  const bool whole = c.qk_layernorm_whole;
+  const auto head_norm = [&](const char* module, std::int64_t heads) -> SelfAttention::HeadNorm {
+    if (c.qk_layernorm_per_head) {
+      const std::int64_t d = c.head_dim(), width = heads * d;
+      Param scales = layer.row(module, "weight", {width}, {Initializer::Kind::ones},
+                               {{"heads", width, 0, ShardAxis::tp, width / c.kv_heads()}});
+      return {Norm(layer.table, {},
+                   {.kind = c.norm_kind(), .eps = c.norm_epsilon, .has_weight = false}),
+              &layer.table.add(std::move(scales))};
+    }
+    Param scale = layer.row(module, "weight", {(whole ? heads : 1) * c.head_dim()}, {});
     if (layer.part.ranks > 1) scale.summed_over = SummedOver::tp;  // each rank has other heads
-    return layer.make_norm(std::move(scale));
+    return {layer.make_norm(std::move(scale))};
   };
-  return {.q = head_norm("self_attention.q_layernorm", layer.config.num_attention_heads),
-          .k = head_norm("self_attention.k_layernorm", layer.config.kv_heads())};
+  return {.q = head_norm("self_attention.q_layernorm", c.num_attention_heads),
+          .k = head_norm("self_attention.k_layernorm", c.kv_heads())};
 }
 
 // Beside 1 / sqrt(head width).  Where all channels turn, what multiplies queries and keys does so
@@ -82,6 +91,7 @@ SelfAttention make_self_attention(const LayerRows& layer) {
       .norms_of_all = c.qk_layernorm_whole,
       .gated = c.attention_output_gate,
       .norms_behind = c.qk_layernorm_behind_rope,
+      .clip = c.clip_qkv,
       .bias =
           c.has_alibi() ? std::optional(RelativeBias(heads, first_head, own_heads)) : layer.bias};
   return {qkv, proj, options, head_norms};

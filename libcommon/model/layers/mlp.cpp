@@ -1,5 +1,7 @@
 // The rows of a layer's MLP: linear_fc1, with the norm in front of it, and linear_fc2; and those of
 // experts, of which each has as many.
+#include <cmath>
+
 #include "model/layers/layer_rows.h"
 #include "nn/kv_cache.h"
 
@@ -9,6 +11,22 @@ namespace mt {
 static std::vector<Segment> rows_of_fc1(const ModelConfig& c, std::int64_t f, ShardAxis axis) {
   if (!c.is_gated()) return {{"up", f, 0, axis}};
   return {{"gate", f, 0, axis}, {"up", f, 0, axis}};
+}
+
+// What an activation has of its own: two slopes, which all ranks add to, and two numbers that stay.
+static std::optional<Mlp::Slopes> make_slopes(const LayerRows& layer) {
+  if (!layer.config.xielu) return {};
+  const auto add = [&](const char* param, double value, bool learned) {
+    Param row = layer.row("mlp.activation", param, {1}, {Initializer::Kind::constant, value});
+    row.trainable = learned;
+    if (learned && layer.part.ranks > 1) row.summed_over = SummedOver::tp;
+    return &layer.table.add(std::move(row));
+  };
+  constexpr double kBeta = 0.5, kSlope = 0.8;  // and so slopes begin, behind softplus
+  return Mlp::Slopes{.alpha_p = add("alpha_p", std::log(std::expm1(kSlope)), true),
+                     .alpha_n = add("alpha_n", std::log(std::expm1(kSlope - kBeta)), true),
+                     .beta = add("beta", kBeta, false),
+                     .eps = add("eps", -1e-6, false)};
 }
 
 Mlp make_mlp_module(const LayerRows& layer) {
@@ -27,7 +45,8 @@ Mlp make_mlp_module(const LayerRows& layer) {
           c.activation(),
           layer.layer,
           c.post_layernorm ? 0 : c.hidden_dropout,
-          c.recompute.part("mlp")};
+          c.recompute.part("mlp"),
+          make_slopes(layer)};
 }
 
 static Branch make_mlp(const LayerRows& layer) {

@@ -37,6 +37,8 @@ void QkClipOptions::check(const ModelConfig& model, int context_ranks, bool shar
     fail(Exit::bad_config, flag, ": not with ", other);
   if (context_ranks > 1) fail(Exit::bad_config, flag, ": not with --context-parallel-size");
   if (!clips) return;
+  if (model.clip_qkv != 0)
+    fail(Exit::bad_config, flag, ": not with --clip-qkv, behind which weights are not scores'");
   if (model.qk_layernorm && !model.multi_latent_attention)
     fail(Exit::bad_config, flag, ": not with --qk-layernorm, whose norms undo it");
   if (shards_values)
