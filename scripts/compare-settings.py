@@ -18,9 +18,10 @@ is.  What transformers does not take, and mt does ("lenient"), is counted alone.
 Changes are tried on all cores, in folders in memory, as mt-convert waits for a disk ten times as long as it works; and a folder
 that it writes with the same bytes again is read once.  A family takes less than a minute on two cores.
 
-Left out are rms_norm_eps of a DeepSeek, as the norms of its latents have 1e-6 in transformers, which mt tells, and
-rescale_prenorm_residual of a Mamba-2, which is of a model that begins: transformers 5.24 divides weights that it has read by it, too,
-where its Nemotron-H passes these over.
+Left out are rms_norm_eps of a DeepSeek and a Youtu-LLM, as the norms of its latents have 1e-6 in transformers, which mt tells,
+pad_token_id of the latter, whose row of words transformers 5.24 sets to zeros once it has read it, and
+rescale_prenorm_residual of a Mamba-2, which is of a model that begins: transformers 5.24 divides weights that it has read by
+it, too, where its Nemotron-H passes these over.
 
 Needs from PyPI: transformers (tried with 5.24.0), torch.
 """
@@ -104,7 +105,7 @@ MORE = {
     "granite-hybrid-experts": lambda: granite_hybrid(num_local_experts=4, num_experts_per_tok=2, intermediate_size=96,
                                                      position_embedding_type="rope"),
 }
-LEFT_OUT = [("deepseek", "rms_norm_eps"), ("mamba2", "rescale_prenorm_residual")]
+LEFT_OUT = [("deepseek", "rms_norm_eps"), ("youtu", "rms_norm_eps"), ("youtu", "pad_token_id"), ("mamba2", "rescale_prenorm_residual")]
 # Their settings are those of another case, or of no family.
 SKIPPED = ("llama-", "llama3-", "gemma2-without", "olmo2-", "granite-biases", "smollm3-all", "gpt2-", "qwen2-tied",
            "qwen3-tied", "mamba2-", "nemotron-h-", "qwen2-moe-", "qwen3-moe-", "mixtral-")

@@ -78,6 +78,8 @@ inline const OwnConfig* own_config(const std::string& name) {
       {"youtu", "youtu",
        R"("q_lora_rank":6,"kv_lora_rank":5,"qk_nope_head_dim":4,"qk_rope_head_dim":2,)"
        R"("v_head_dim":3,"num_key_value_heads":4)"},
+      {"granite_swa", "granite_swa",
+       R"("sliding_window":3,"attention_multiplier":0.3,"layer_rope_theta":[100.0,0])"},
       {"iquestcoder", "iquestcoder", R"("head_dim":8)"},
       {"olmo3", "olmo3",
        R"("sliding_window":3,"layer_types":["sliding_attention","full_attention"])"},

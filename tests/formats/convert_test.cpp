@@ -38,18 +38,18 @@ INSTANTIATE_TEST_SUITE_P(
         "vaultgemma", "exaone", "internlm2", "minicpm", "hyperclovax", "cwm", "falcon",
         "falcon_groups", "falcon_in_turn", "phi", "opt", "stablelm", "stablelm_parallel",
         "starcoder2_plain", "stablelm_norms", "cohere_norms", "olmo_clipped", "seed_oss_biases",
-        "apertus", "nanochat", "iquestcoder", "youtu", "starcoder2", "olmo", "olmo3", "exaone4",
-        "glm", "glm4", "ernie4_5", "seed_oss", "internlm3", "arcee", "helium", "ministral",
-        "ministral3", "dots1", "granitemoe", "granitemoeshared", "granitemoeshared_alone",
-        "flex_olmo", "flex_olmo_normalized", "minimax_m2", "minimax_m2_all_turn", "glm_lite",
-        "solar_open", "exaone_moe", "exaone_moe_all_see", "hunyuan_moe", "deepseek_v2",
-        "deepseek_v2_lite", "deepseek_v3", "kimi_k2", "glm4_moe_further", "deepseek_v3_further",
-        "bert", "mamba", "hybrid", "hybrid_wide", "hybrid_experts", "hybrid_experts_latents",
-        "bamba", "granitemoehybrid", "granitemoehybrid_dense", "granitemoehybrid_attention", "t5",
-        "t5_gated", "t5_not_scaled", "bert_first", "bert_first_masked", "bert_first_pairs",
-        "roberta", "roberta_masked", "camembert", "distilbert", "roberta_of_labels",
-        "bert_of_labels", "bert_of_numbers", "bert_of_choices", "gpt2_of_labels", "llama_of_labels",
-        "qwen3_of_numbers"),
+        "apertus", "nanochat", "iquestcoder", "youtu", "granite_swa", "starcoder2", "olmo", "olmo3",
+        "exaone4", "glm", "glm4", "ernie4_5", "seed_oss", "internlm3", "arcee", "helium",
+        "ministral", "ministral3", "dots1", "granitemoe", "granitemoeshared",
+        "granitemoeshared_alone", "flex_olmo", "flex_olmo_normalized", "minimax_m2",
+        "minimax_m2_all_turn", "glm_lite", "solar_open", "exaone_moe", "exaone_moe_all_see",
+        "hunyuan_moe", "deepseek_v2", "deepseek_v2_lite", "deepseek_v3", "kimi_k2",
+        "glm4_moe_further", "deepseek_v3_further", "bert", "mamba", "hybrid", "hybrid_wide",
+        "hybrid_experts", "hybrid_experts_latents", "bamba", "granitemoehybrid",
+        "granitemoehybrid_dense", "granitemoehybrid_attention", "t5", "t5_gated", "t5_not_scaled",
+        "bert_first", "bert_first_masked", "bert_first_pairs", "roberta", "roberta_masked",
+        "camembert", "distilbert", "roberta_of_labels", "bert_of_labels", "bert_of_numbers",
+        "bert_of_choices", "gpt2_of_labels", "llama_of_labels", "qwen3_of_numbers"),
     [](const auto& param) { return std::string(param.param); });
 
 TEST_P(Family, ComesBackByteForByte) {
@@ -796,7 +796,7 @@ TEST(HuggingFaceConfigTest, WhatGptHasNotIsRefused) {
        "model_type \"xglm\" is not known; expected gpt2, llama, mistral, mixtral, gemma, gemma2, "
        "vaultgemma, gemma3_text, olmo2, olmo3, exaone, exaone4, glm, glm4, ernie4_5, seed_oss, "
        "internlm2, internlm3, arcee, helium, ministral, ministral3, phi3, apertus, nanochat, "
-       "iquestcoder, granite, "
+       "iquestcoder, granite, granite_swa, "
        "hunyuan_v1_dense, "
        "hyperclovax, minicpm, cwm, smollm3, cohere, cohere2, qwen2, qwen3, qwen2_moe, qwen3_moe, "
        "qwen3_next, qwen3_5_text, glm4_moe, dots1, granitemoe, granitemoeshared, olmoe, flex_olmo, "

@@ -186,6 +186,27 @@ TEST(DenseFamilies, ActivationsNormsAndBounds) {
   EXPECT_TRUE(!out.has_qkv_bias() && out.has_proj_bias() && out.add_bias_linear);
 }
 
+TEST(DenseFamilies, BasesOfLayers) {
+  const std::string four = R"(,"num_hidden_layers":4,"layer_rope_theta":)";
+  const ModelConfig usual = model_of("granite_swa", R"(,"num_hidden_layers":5)");
+  EXPECT_TRUE(usual.window(0) == -1 && usual.window(1) == 127 && usual.window(4) == -1);
+  EXPECT_EQ(usual.softmax_type, "learnable");
+  const ModelConfig own = model_of("granite_swa", four + "[100,200,0,200.0]");
+  EXPECT_EQ(own.rotary_base, 100);
+  EXPECT_EQ(own.rotary_base_window, 200);
+  EXPECT_TRUE(own.turns(1) && !own.turns(2));
+  EXPECT_EQ(model_of("granite_swa", four + "[0,200,0,200]").rotary_base, 200);
+  for (const auto& [list, expected] :
+       {std::pair("[100,200,300,0]",
+                  "expected one base of the layers with a window, and one of the others"),
+        {"[100,0,0]", "expected a number for each layer"},
+        {"[100,0.5,0,0]", "expected 0 or numbers of at least 1"},
+        {R"([7,0,0,0],"rope_parameters":{"rope_type":"linear","factor":2.0})",
+         "expected none beside a scaling of positions"}})
+    EXPECT_EQ(refusal("granite_swa", four + list),
+              concat("65 c: \"layer_rope_theta\": ", expected));
+}
+
 // The first positions of a Ministral 3 stand beside its scaling or in it, its base is its class's
 // own where nothing at all is said, and of any scaling both members that it asks for are written.
 TEST(DenseFamilies, MinistralsPositions) {

@@ -1,6 +1,9 @@
 #include "kernels/activation.h"
 
+#include <numbers>
+
 #include "kernels/simd.h"
+#include "kernels/xielu.h"
 #include "tests/kernels/check.h"
 
 namespace mt {
@@ -132,6 +135,37 @@ void check_squared_relu() {
     ASSERT_EQ(y[i], x[i] > 0 ? x[i] * x[i] : 0) << x[i];
     ASSERT_EQ(dx[i], x[i] > 0 ? 2 * x[i] * dy[i] : 0) << x[i];
   }
+}
+
+// Slopes of ln 2 and ln 2 + 1/2; between eps and 0 the exponential stays.
+TEST(Activation, Xielu) {
+  const double zero = 0, beta = 0.5, eps = -0.25, n = beta + std::numbers::ln2;
+  const XieluNumbers<double> of{&zero, &zero, &beta, &eps};
+  const std::vector<double> x = {2, -1, -0.125, 0}, dy = {1, 2, 4, 8};
+  std::vector<double> y(4), dx(4);
+  double d_p = 1, d_n = 1;
+  cpu::xielu_forward(y.data(), x.data(), of, 4);
+  cpu::xielu_backward(dx.data(), &d_p, &d_n, dy.data(), x.data(), of, 4);
+  const double far = std::expm1(-1.0), near = std::expm1(eps);
+  const std::vector<double> expected = {4 * std::numbers::ln2 + 1, (far + 1) * n - 0.5,
+                                        (near + 0.125) * n - 0.0625, near * n};
+  const std::vector<double> slopes = {4 * std::numbers::ln2 + 0.5, 2 * (far * n + 0.5),
+                                      4 * (0.5 - n), 8 * (0.5 - n)};
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_NEAR(y[i], expected[i], 1e-15) << i;
+    EXPECT_NEAR(dx[i], slopes[i], 1e-15) << i;
+  }
+  EXPECT_NEAR(d_p, 1 + 4 * 0.5, 1e-15);
+  EXPECT_NEAR(d_n, 1 + (2 * (far + 1) + 4 * (near + 0.125) + 8 * near) / 2, 1e-15);
+  const auto many = check::random<float>(20000, 1), d = check::random<float>(20000, 2);
+  const float alpha = 0.25F, b = 0.5F, e = -1e-6F;
+  check::expect_same_on_any_threads([&] {
+    std::vector<float> made(many.size()), sums(2);
+    cpu::xielu_backward(made.data(), sums.data(), sums.data() + 1, d.data(), many.data(),
+                        {&alpha, &alpha, &b, &e}, std::ssize(many));
+    made.insert(made.end(), sums.begin(), sums.end());
+    return made;
+  });
 }
 
 TEST(Activation, SquaredRelu) {

@@ -64,6 +64,8 @@ constexpr Decoder kDecoders[] = {
     {"iquestcoder", "IQuestCoderForCausalLM", flags, 76800, 80, 5120, 40, 8, 128, 27648, 131072,
      1e-5},
     {"granite", "GraniteForCausalLM", flags, 32000, 32, 4096, 32, 0, 0, 11008, 2048},
+    {"granite_swa", "GraniteSWAForCausalLM", flags, 100352, 24, 2560, 20, 4, 0, 8192, 8192, 1e-5,
+     10000, 0.02, "silu", true},
     {"hunyuan_v1_dense", "HunYuanDenseV1ForCausalLM", refused, 290943, 32, 4096, 32, 0, 0, 11008,
      2048, 1e-5},
     {"hyperclovax", "HyperCLOVAXForCausalLM", flags, 32000, 32, 4096, 32, 0, 0, 11008, 2048},

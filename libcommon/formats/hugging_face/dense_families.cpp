@@ -39,6 +39,7 @@ class FamilyReader {
       set_window(json_.sliding_layers(model_.num_layers).value_or(layers(true)));
     if (type_ == "dots1") read_dots();
     if (is_granite(type_)) read_granite_multipliers(json_, model_);
+    if (type_ == "granite_swa") read_granite_windows();
     if (type_ == "hyperclovax") read_hyperclovax();
     if (type_.starts_with("hunyuan_v1_"))
       model_.qk_layernorm = model_.qk_layernorm_behind_rope = true;
@@ -67,6 +68,11 @@ class FamilyReader {
     for (std::size_t i = static_cast<std::size_t>(period) - 1; i < found.size();
          i += static_cast<std::size_t>(period))
       found[i] = false;
+    return found;
+  }
+  Layers but_every_fourth_from_first() const {
+    Layers found = layers(true);
+    for (std::size_t i = 0; i < found.size(); i += 4) found[i] = false;
     return found;
   }
   // The layers that have a window: as they are listed, or by their period.
@@ -166,6 +172,47 @@ class FamilyReader {
     set_turning(turning);
   }
 
+  // As a Granite, with sinks; all but every fourth layer, from the first on, have a window.
+  void read_granite_windows() {
+    read_granite_multipliers(json_, model_);
+    model_.softmax_type = "learnable";
+    if (has_window())
+      set_window(json_.sliding_layers(model_.num_layers).value_or(but_every_fourth_from_first()),
+                 128);
+    if (json_.has("layer_rope_theta")) read_bases_of_layers("layer_rope_theta");
+  }
+
+  // A base for each layer, one of those with a window and one of the others; 0: it does not turn.
+  void read_bases_of_layers(const char* name) {
+    simdjson::dom::array list;
+    Layers turning = layers(true);
+    if (json_.member(name).get(list) || list.size() != turning.size())
+      json_.refuse(json_quoted(name), ": expected a number for each layer");
+    double of_windows = 0, of_others = 0;
+    for (std::size_t i = 0; i < turning.size(); ++i) {
+      double base = 0;
+      if (list.at(i).get(base) || (base != 0 && !(base >= 1 && std::isfinite(base))))
+        json_.refuse(json_quoted(name), ": expected 0 or numbers of at least 1");
+      turning[i] = base != 0;
+      double& known = model_.window(static_cast<std::int64_t>(i)) >= 0 ? of_windows : of_others;
+      if (base != 0 && known != 0 && base != known)
+        json_.refuse(json_quoted(name),
+                     ": expected one base of the layers with a window, and one "
+                     "of the others");
+      if (base != 0) known = base;
+    }
+    set_turning(turning);
+    if (of_others == 0) of_others = of_windows;
+    if (of_others == 0) return;
+    const bool scaled = model_.use_rope_scaling || model_.rotary_interpolation ||
+                        !model_.rope_frequency_factors.empty();
+    const bool differ = of_windows != 0 && of_windows != of_others;
+    if (scaled && (differ || of_others != model_.rotary_base))
+      json_.refuse(json_quoted(name), ": expected none beside a scaling of positions");
+    model_.rotary_base = of_others;
+    if (differ) model_.rotary_base_window = of_windows;
+  }
+
   // As a Granite, whose logits are divided by what multiplies them here.
   void read_hyperclovax() {
     model_.embedding_mult = json_.positive_or("embedding_multiplier", 1);
@@ -193,10 +240,9 @@ class FamilyReader {
 
   // All but every fourth layer, from the first on, have a window.
   void read_cwm() {
-    if (!has_window()) return;
-    Layers sliding = layers(true);
-    for (std::size_t i = 0; i < sliding.size(); i += 4) sliding[i] = false;
-    set_window(json_.sliding_layers(model_.num_layers).value_or(sliding), 8192);
+    if (has_window())
+      set_window(json_.sliding_layers(model_.num_layers).value_or(but_every_fourth_from_first()),
+                 8192);
   }
 
   void read_smollm3() {
@@ -259,6 +305,18 @@ void write_minicpm(JsonWriter& json, const ModelConfig& c) {
   json.member("dim_model_base", nearly_whole(c.logit_scale * width));
 }
 
+void write_granite_windows(JsonWriter& json, const ModelConfig& c) {
+  write_granite_multipliers(json, c);
+  write_needed_window(json, c);
+  write_layer_types(json, c);
+  json.key("layer_rope_theta").begin_array();
+  for (std::int64_t layer = 0; layer < c.num_layers; ++layer)
+    json.value(!c.turns(layer)            ? 0.0
+               : c.turns_by_window(layer) ? c.rotary_base_window
+                                          : c.rotary_base);
+  json.end_array();
+}
+
 void write_number_or_null(JsonWriter& json, const char* name, double value) {
   json.key(name);
   if (value != 0)
@@ -295,16 +353,16 @@ void write_olmo3_bases(JsonWriter& json, const ModelConfig& c) {
 }  // namespace
 
 bool is_dense_family(std::string_view type) {
-  static constexpr std::string_view kTypes[] = {"olmo2",      "olmo3",       "phi3",
-                                                "granite",    "smollm3",     "exaone4",
-                                                "glm",        "glm4",        "arcee",
-                                                "ernie4_5",   "internlm2",   "internlm3",
-                                                "exaone",     "hyperclovax", "hunyuan_v1_dense",
-                                                "minicpm",    "cwm",         "helium",
-                                                "seed_oss",   "ministral",   "ministral3",
-                                                "dots1",      "granitemoe",  "granitemoeshared",
-                                                "exaone_moe", "apertus",     "nanochat",
-                                                "iquestcoder"};
+  static constexpr std::string_view kTypes[] = {"olmo2",       "olmo3",       "phi3",
+                                                "granite",     "smollm3",     "exaone4",
+                                                "glm",         "glm4",        "arcee",
+                                                "ernie4_5",    "internlm2",   "internlm3",
+                                                "exaone",      "hyperclovax", "hunyuan_v1_dense",
+                                                "minicpm",     "cwm",         "helium",
+                                                "seed_oss",    "ministral",   "ministral3",
+                                                "dots1",       "granitemoe",  "granitemoeshared",
+                                                "exaone_moe",  "apertus",     "nanochat",
+                                                "iquestcoder", "granite_swa"};
   return is_gemma(type) || is_cohere(type) || std::ranges::find(kTypes, type) != std::end(kTypes);
 }
 
@@ -335,6 +393,7 @@ void write_dense_family(JsonWriter& json, const ModelConfig& c, std::string_view
     write_layer_types(json, c);
   }
   if (is_granite(type)) write_granite_multipliers(json, c);
+  if (type == "granite_swa") write_granite_windows(json, c);
   if (type == "phi3" || type == "ministral3") write_sliding_window(json, c);
   if (type == "hyperclovax") write_hyperclovax(json, c);
   if (type == "minicpm") write_minicpm(json, c);

@@ -130,7 +130,8 @@ constexpr OwnMember kOwnMembers[] = {
     {"num_shared_experts", {"exaone_moe"}},
     {"moe_topk", {"hunyuan_v1_moe"}},
     {"num_shared_expert", {"hunyuan_v1_moe"}},
-    {"use_mixed_mlp_moe", {"hunyuan_v1_moe"}}};
+    {"use_mixed_mlp_moe", {"hunyuan_v1_moe"}},
+    {"layer_rope_theta", {"granite_swa"}}};
 
 // Members of a config.json that settings of ours stand for, in any generation of transformers.
 bool is_ours(std::string_view name, std::string_view type) {
