@@ -77,7 +77,7 @@ inline const OwnConfig* own_config(const std::string& name) {
       {"nanochat", "nanochat", R"("head_dim":8)"},
       {"youtu", "youtu",
        R"("q_lora_rank":6,"kv_lora_rank":5,"qk_nope_head_dim":4,"qk_rope_head_dim":2,)"
-       R"("v_head_dim":3,"num_key_value_heads":4)"},
+       R"("v_head_dim":3)"},
       {"granite_swa", "granite_swa",
        R"("sliding_window":3,"attention_multiplier":0.3,"layer_rope_theta":[100.0,0])"},
       {"iquestcoder", "iquestcoder", R"("head_dim":8)"},
@@ -178,13 +178,12 @@ inline ModelConfig config_named(const std::string& name) {
   }
   ModelConfig c = name == "gpt2" || name == "bert" ? tiny_gpt2() : tiny_llama();
   if (const OwnConfig* const own = own_config(name)) {
-    const bool has_groups =
-        std::string_view(own->json).find("key_value_heads") != std::string::npos;
-    const int groups = name == "glm_lite" ? 4 : 2;  // of latents there are as many as heads
+    const bool latent = name == "glm_lite" || name == "youtu";
+    const int groups = latent ? 4 : 2;  // of latents there are as many as heads
     const std::string json =
         concat(R"({"model_type":")", own->type, R"(","num_hidden_layers":2,"hidden_size":16,)",
-               R"("num_attention_heads":4,"intermediate_size":24,"max_position_embeddings":8,)",
-               has_groups ? "" : concat(R"("num_key_value_heads":)", groups, ","), own->json, "}");
+               R"("num_attention_heads":4,"num_key_value_heads":)", groups,
+               R"(,"intermediate_size":24,"max_position_embeddings":8,)", own->json, "}");
     c = parse_hugging_face_config(json, "config.json").model;
   }
   if (name == "dots1_mha") c.num_query_groups = c.num_attention_heads;

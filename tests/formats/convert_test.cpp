@@ -802,7 +802,7 @@ TEST(HuggingFaceConfigTest, WhatGptHasNotIsRefused) {
        "qwen3_next, qwen3_5_text, glm4_moe, dots1, granitemoe, granitemoeshared, olmoe, flex_olmo, "
        "minimax_m2, gpt_oss, deepseek_v2, "
        "deepseek_v3, "
-       "kimi_k2, glm4_moe_lite, youtu, solar_open, exaone_moe, hunyuan_v1_moe, nemotron, "
+       "kimi_k2, glm4_moe_lite, solar_open, exaone_moe, hunyuan_v1_moe, youtu, nemotron, "
        "gpt_neox, gptj, codegen, gpt_bigcode, gpt_neo, bloom, mpt, falcon, phi, opt, biogpt, "
        "persimmon, jais2, stablelm, starcoder2, olmo, megatron-bert, bert, roberta, xlm-roberta, "
        "camembert, distilbert, mamba2, nemotron_h, bamba, granitemoehybrid, t5, vit, "

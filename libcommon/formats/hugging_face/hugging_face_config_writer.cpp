@@ -125,13 +125,13 @@ constexpr OwnMember kOwnMembers[] = {
     {"dim_model_base", {"minicpm"}},
     {"scale_embedding", {"biogpt"}},
     {"use_post_norm", {"hyperclovax"}},
+    {"layer_rope_theta", {"granite_swa"}},
     {"use_routing_bias", {"minimax_m2"}},
     {"mlp_layer_types", {"glm4_moe_lite", "exaone_moe"}},
     {"num_shared_experts", {"exaone_moe"}},
     {"moe_topk", {"hunyuan_v1_moe"}},
     {"num_shared_expert", {"hunyuan_v1_moe"}},
-    {"use_mixed_mlp_moe", {"hunyuan_v1_moe"}},
-    {"layer_rope_theta", {"granite_swa"}}};
+    {"use_mixed_mlp_moe", {"hunyuan_v1_moe"}}};
 
 // Members of a config.json that settings of ours stand for, in any generation of transformers.
 bool is_ours(std::string_view name, std::string_view type) {

@@ -499,9 +499,9 @@ void ModelConfig::complete(int tensor_ranks) {
 
 const char* ModelConfig::setting_of_cpus() const {
   return has_alibi()                             ? "--position-embedding-type alibi"
+         : xielu                                 ? "--xielu"
          : linear_key_head_dim > kMostDeltaDim   ? "--linear-key-head-dim above 256"
          : linear_value_head_dim > kMostDeltaDim ? "--linear-value-head-dim above 256"
-         : xielu                                 ? "--xielu"
                                                  : nullptr;
 }
 
