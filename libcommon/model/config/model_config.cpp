@@ -418,6 +418,8 @@ void ModelConfig::add_to(CommandLine& cl) {
   for (const Section section : {Section::sizes, Section::model, Section::padding}) declare(section);
   cl.section("Layers of some families");
   declare(Section::layers);
+  cl.section("Norms of some families");
+  declare(Section::norms);
   cl.section("Gated delta rule");
   declare(Section::rules);
   cl.section("Latent attention");

@@ -17,6 +17,7 @@ enum class Section : std::uint8_t {
   model,
   padding,
   layers,  // what those of some families are made of
+  norms,   // likewise
   rules,
   latents,
   positions,

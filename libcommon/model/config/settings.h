@@ -374,34 +374,34 @@ void visit_settings(Config& c, const Visit& visit) {
                          "--multi-latent-attention of the latents"});
   visit(c.qk_layernorm_whole,
         with_towers(with_experts(
-            later({"--qk-layernorm-whole", layers, kModel,
+            later({"--qk-layernorm-whole", norms, kModel,
                    "these norms are of all query and of all key heads of a token together"}))));
-  visit(c.qk_layernorm_per_head, later({"--qk-layernorm-per-head", layers, kModel,
+  visit(c.qk_layernorm_per_head, later({"--qk-layernorm-per-head", norms, kModel,
                                         "of these norms each head has weights of its own"}));
   visit(c.qk_layernorm_behind_rope,
-        with_experts(later({"--qk-layernorm-behind-rope", layers, kModel,
+        with_experts(later({"--qk-layernorm-behind-rope", norms, kModel,
                             "these norms are of heads once they have turned"})));
-  visit(c.embedding_layernorm, later({"--embedding-layernorm", layers, kModel,
+  visit(c.embedding_layernorm, later({"--embedding-layernorm", norms, kModel,
                                       "a norm of embeddings, in front of the first layer"}));
-  visit(c.norm_bias, later({"--disable-norm-bias", layers, kModel, "LayerNorms without bias", kOff,
+  visit(c.norm_bias, later({"--disable-norm-bias", norms, kModel, "LayerNorms without bias", kOff,
                             any_value(), "norm_bias"}));
-  visit(c.norm_weight, later({"--disable-norm-weight", layers, kModel,
+  visit(c.norm_weight, later({"--disable-norm-weight", norms, kModel,
                               "norms multiply by nothing; with --disable-norm-bias", kOff,
                               any_value(), "norm_weight"}));
   visit(c.residual_of_norm,
-        with_berts(later({"--residual-of-norm", layers, kModel,
+        with_berts(later({"--residual-of-norm", norms, kModel,
                           "what attention and MLP each add is added to what the norm in front of "
                           "them makes, as in the first BERT"})));
-  visit(c.pre_layernorm, with_experts(later({"--no-pre-layernorm", layers, kModel,
+  visit(c.pre_layernorm, with_experts(later({"--no-pre-layernorm", norms, kModel,
                                              "no norm in front of attention and MLP", kOff,
                                              any_value(), "pre_layernorm"})));
   visit(c.post_layernorm,
-        with_experts(later({"--post-layernorm", layers, kModel,
+        with_experts(later({"--post-layernorm", norms, kModel,
                             "a norm of what attention and MLP each add to a layer"})));
   visit(c.parallel_block,
         later({"--parallel-block", layers, kModel,
                "attention and MLP read one norm of a layer's input, and both are added to that"}));
-  visit(c.parallel_norms, later({"--parallel-norms", layers, kModel,
+  visit(c.parallel_norms, later({"--parallel-norms", norms, kModel,
                                  "with --parallel-block: the MLP reads a norm of its own"}));
   visit(c.embedding_mult, with_experts(with_mamba(later(
                               {"--embedding-mult", layers, kModel,
