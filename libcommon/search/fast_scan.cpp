@@ -9,6 +9,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "kernels/isa.h"
 #include "kernels/nibble_sums.h"
@@ -127,7 +128,8 @@ class Scan {
       steps[row] = step_of(a);
     }
     // The nearest list of each first, few codes at a time: it tells how near the others' must be.
-    const auto look_through_all = [&](std::int64_t from, std::int64_t to, std::int64_t together) {
+    const auto look_through_all = [&](std::int64_t from, std::int64_t to,
+                                      std::int64_t tiles_first) {
       std::vector<std::int64_t> by_list;  // kMostRows times the list, and the row
       for (std::int64_t row = 0; row < rows; ++row)
         for (std::int64_t i = row * visited + from; i < row * visited + to; ++i)
@@ -138,9 +140,9 @@ class Scan {
         const std::int64_t number = *begin / kMostRows;
         const auto end = std::lower_bound(begin, by_list.end(), (number + 1) * kMostRows);
         const IvfIndex::List& list = index_.lists[static_cast<std::size_t>(number)];
-        for (std::int64_t tile = 0; tile < tiles_of(list); tile += together)
+        for_tiles(list, tiles_first, [&](std::int64_t tile, std::int64_t tiles) {
           for (auto some = begin; some != end;) {
-            cpu::NibbleSums sums = {.count = std::min(together, tiles_of(list) - tile)};
+            cpu::NibbleSums sums = {.count = tiles};
             NearestSums* of_table[cpu::kMostNibbleTables];
             for (; some != end && sums.table_count < cpu::kMostNibbleTables; ++some) {
               const auto row = static_cast<std::size_t>(*some % kMostRows);
@@ -149,6 +151,7 @@ class Scan {
             }
             look_through(list, tile, sums, of_table, 0);
           }
+        });
         begin = end;
       }
     };
@@ -187,15 +190,14 @@ class Scan {
       round(table_.data(), table_of(i, keep), extents_[i], a);
       const std::uint16_t start = start_of(extents_[i].sum - least, a);
       const IvfIndex::List& list = index_.lists[static_cast<std::size_t>(visits[i])];
-      const std::int64_t together = i == 0 ? kFirstTiles : cpu::kMostNibbleTiles;
-      for (std::int64_t tile = 0; tile < tiles_of(list) && start <= best.limit();
-           tile += together) {
-        cpu::NibbleSums sums = {.count = std::min(together, tiles_of(list) - tile),
-                                .tables = {table_.data()},
-                                .table_count = 1};
-        NearestSums* one = &best;
-        look_through(list, tile, sums, &one, start);
-      }
+      for_tiles(list, i == 0 ? kFirstTiles : cpu::kMostNibbleTiles,
+                [&](std::int64_t tile, std::int64_t tiles) {
+                  if (start > best.limit()) return;
+                  cpu::NibbleSums sums = {
+                      .count = tiles, .tables = {table_.data()}, .table_count = 1};
+                  NearestSums* one = &best;
+                  look_through(list, tile, sums, &one, start);
+                });
     }
     best.put(found, row, known(least), step_of(a));
   }
@@ -205,6 +207,13 @@ class Scan {
   static float known(float distance) { return std::isfinite(distance) ? distance : INFINITY; }
   static std::int64_t tiles_of(const IvfIndex::List& list) {
     return (std::ssize(list.ids) + cpu::kNibbleTile - 1) / cpu::kNibbleTile;
+  }
+
+  // Calls body(tile, count) for `first` of the list's tiles, and then as many as can be.
+  static void for_tiles(const IvfIndex::List& list, std::int64_t first, const auto& body) {
+    for (std::int64_t tile = 0, next = first, all = tiles_of(list); tile < all;
+         tile += std::exchange(next, cpu::kMostNibbleTiles))
+      body(tile, std::min(next, all - tile));
   }
 
   void fill(const float* x, std::span<float> table) const {
