@@ -29,7 +29,9 @@ constexpr std::int64_t kSurelyFit = 256;  // parts whose sums have 16 bits, howe
 class NearestSums {
  public:
   explicit NearestSums(std::int64_t count)
-      : count_(static_cast<std::size_t>(count)), most_(2 * count_ + 32) {}
+      : count_(static_cast<std::size_t>(count)), most_(2 * count_ + 32) {
+    keys_.reserve(most_);
+  }
 
   std::uint16_t limit() const { return limit_; }  // what is above is not taken
   void add(std::uint32_t sum, std::int64_t id) {
@@ -118,7 +120,9 @@ class Scan {
     std::vector<std::uint8_t> tables(static_cast<std::size_t>(rows) * size);
     std::vector<float> least(static_cast<std::size_t>(rows)), steps = least;
     Extents extents;
-    std::vector<NearestSums> best(static_cast<std::size_t>(rows), NearestSums(count));
+    std::vector<NearestSums> best;
+    best.reserve(static_cast<std::size_t>(rows));
+    for (std::int64_t row = 0; row < rows; ++row) best.emplace_back(count);
     for (std::size_t row = 0; row < static_cast<std::size_t>(rows); ++row) {
       fill(&of[row * static_cast<std::size_t>(columns)], entries_);
       extents.of(entries_);
@@ -135,7 +139,7 @@ class Scan {
         for (std::int64_t i = row * visited + from; i < row * visited + to; ++i)
           if (visits[static_cast<std::size_t>(i)] >= 0)
             by_list.push_back(visits[static_cast<std::size_t>(i)] * kMostRows + row);
-      std::ranges::sort(by_list);
+      sort_by_list(by_list);
       for (auto begin = by_list.begin(); begin != by_list.end();) {
         const std::int64_t number = *begin / kMostRows;
         const auto end = std::lower_bound(begin, by_list.end(), (number + 1) * kMostRows);
@@ -203,6 +207,25 @@ class Scan {
   }
 
  private:
+  // Keys of kMostRows times a list, and a row, whose rows rise already: by lists, a digit after the
+  // other from the last on.
+  void sort_by_list(std::vector<std::int64_t>& keys) const {
+    constexpr int kBits = 10;
+    static_assert(kMostRows == 1 << kBits);
+    std::vector<std::int64_t> sorted(keys.size());
+    const auto lists = static_cast<std::uint64_t>(std::ssize(index_.lists) - 1);
+    for (int shift = kBits; lists >> (shift - kBits) != 0; shift += kBits) {
+      const auto digit = [&](std::int64_t key) {
+        return static_cast<std::size_t>(key >> shift & (kMostRows - 1));
+      };
+      std::size_t begins[kMostRows + 1] = {};
+      for (const std::int64_t key : keys) ++begins[digit(key) + 1];
+      for (std::int64_t i = 0; i < kMostRows; ++i) begins[i + 1] += begins[i];
+      for (const std::int64_t key : keys) sorted[begins[digit(key)]++] = key;
+      keys.swap(sorted);
+    }
+  }
+
   // What is no number is infinitely far.
   static float known(float distance) { return std::isfinite(distance) ? distance : INFINITY; }
   static std::int64_t tiles_of(const IvfIndex::List& list) {
