@@ -38,7 +38,7 @@ LINES = ["the king is dead, long live the king", "a horse, a horse, my kingdom f
          "seven small boats crossed the quiet water", "tomorrow we shall bake bread again"] * 30
 # Version 4.51.3 lacks them, calls their settings otherwise, or computes groups of a Mamba's channels otherwise
 # than its own kernels do.
-LATER = ("images-", "youtu", "apertus", "nanochat", "iquestcoder", "qwen3-next", "qwen3.5", "gemma", "olmo", "phi", "neox", "gptj", "neo", "bloom", "mpt", "hunyuan", "codegen", "bigcode", "biogpt", "persimmon", "jais2", "vaultgemma", "exaone", "hyperclovax", "cwm", "falcon", "opt", "stablelm", "starcoder2", "ernie", "seed", "arcee", "helium", "ministral", "dots1", "deepseek", "granite", "smollm3", "flex-olmo", "minimax", "solar", "command-r", "glm4", "mamba2", "bamba", "nemotron-h")
+LATER = ("images-", "youtu", "apertus", "nanochat", "iquestcoder", "qwen3-next", "qwen3.5", "gemma", "olmo", "phi", "neox", "gptj", "neo", "bloom", "mpt", "hunyuan", "hy3", "codegen", "bigcode", "biogpt", "persimmon", "jais2", "vaultgemma", "exaone", "hyperclovax", "cwm", "falcon", "opt", "stablelm", "starcoder2", "ernie", "seed", "arcee", "helium", "ministral", "dots1", "deepseek", "granite", "smollm3", "flex-olmo", "minimax", "solar", "command-r", "glm4", "mamba2", "bamba", "nemotron-h")
 PROMPT, TEXT = "the king is", "seven small boats crossed the water, and nobody noticed"
 SHAPE = dict(vocab_size=323, hidden_size=60, intermediate_size=97, num_hidden_layers=2, num_attention_heads=3,
              num_key_value_heads=1, max_position_embeddings=64, bos_token_id=1, eos_token_id=0,
@@ -395,6 +395,9 @@ CASES = {
                                   num_shared_experts=2, pad_token_id=0),
     "exaone-moe-all-sparse": lambda: experts("ExaoneMoe", num_experts=5, moe_intermediate_size=40, num_key_value_heads=4,
                                              mlp_layer_types=["sparse"] * 2, layer_types=["full_attention"] * 2, tie_word_embeddings=True),
+    "hy3": lambda: experts("HYV3", num_experts=5, num_experts_per_tok=3, moe_intermediate_size=40, head_dim=20, num_shared_experts=2),
+    "hy3-all-sparse": lambda: experts("HYV3", num_experts=5, moe_intermediate_size=40, head_dim=20, mlp_layer_types=["sparse"] * 2,
+                                      router_scaling_factor=1.0, tie_word_embeddings=True),
     "hunyuan-moe": lambda: experts("HunYuanMoEV1", num_experts=5, moe_topk=3, num_experts_per_tok=3, head_dim=24, pad_token_id=0),
     "hunyuan-moe-alpha": lambda: experts("HunYuanMoEV1", num_experts=5, moe_topk=[2, 2], num_experts_per_tok=[2, 2], head_dim=24, pad_token_id=0,
                                          tie_word_embeddings=True, rope_parameters=dict(rope_type="dynamic", rope_theta=10000.0,

@@ -101,8 +101,8 @@ TEST(ConfigMeaning, RoutersThatAreComputedInFp32) {
         .model.moe_router_dtype;
   };
   EXPECT_EQ(type_of("deepseek_v2", "false"), "fp32");
-  for (const char* const type :
-       {"deepseek_v3", "kimi_k2", "glm4_moe", "dots1", "glm4_moe_lite", "solar_open", "exaone_moe"})
+  for (const char* const type : {"deepseek_v3", "kimi_k2", "glm4_moe", "dots1", "glm4_moe_lite",
+                                 "solar_open", "exaone_moe", "hy_v3"})
     EXPECT_EQ(type_of(type), "fp32") << type;
   for (const char* const type : {"mixtral", "qwen3_moe", "olmoe", "gpt_oss", "granitemoe",
                                  "granitemoeshared", "flex_olmo", "minimax_m2"})

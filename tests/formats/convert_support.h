@@ -146,6 +146,9 @@ inline const OwnConfig* own_config(const std::string& name) {
       {"exaone_moe_all_see", "exaone_moe",
        R"("num_experts":5,"num_experts_per_tok":3,"moe_intermediate_size":12,)"
        R"("mlp_layer_types":["sparse","sparse"],"layer_types":["full_attention","full_attention"])"},
+      {"hy_v3", "hy_v3",
+       R"("num_experts":5,"num_experts_per_tok":3,"num_shared_experts":2,"head_dim":6,)"
+       R"("moe_intermediate_size":12)"},
       {"hunyuan_moe", "hunyuan_v1_moe", R"("num_experts":5,"moe_topk":3,"head_dim":8)"},
       {"bert_first", "bert", R"("architectures":["BertModel"])"},
       {"bert_first_masked", "bert", R"("architectures":["BertForMaskedLM"])"},

@@ -43,7 +43,7 @@ INSTANTIATE_TEST_SUITE_P(
         "ministral", "ministral3", "dots1", "granitemoe", "granitemoeshared",
         "granitemoeshared_alone", "flex_olmo", "flex_olmo_normalized", "minimax_m2",
         "minimax_m2_all_turn", "glm_lite", "solar_open", "exaone_moe", "exaone_moe_all_see",
-        "hunyuan_moe", "deepseek_v2", "deepseek_v2_lite", "deepseek_v3", "kimi_k2",
+        "hunyuan_moe", "hy_v3", "deepseek_v2", "deepseek_v2_lite", "deepseek_v3", "kimi_k2",
         "glm4_moe_further", "deepseek_v3_further", "bert", "mamba", "hybrid", "hybrid_wide",
         "hybrid_experts", "hybrid_experts_latents", "bamba", "granitemoehybrid",
         "granitemoehybrid_dense", "granitemoehybrid_attention", "t5", "t5_gated", "t5_not_scaled",
@@ -802,7 +802,7 @@ TEST(HuggingFaceConfigTest, WhatGptHasNotIsRefused) {
        "qwen3_next, qwen3_5_text, glm4_moe, dots1, granitemoe, granitemoeshared, olmoe, flex_olmo, "
        "minimax_m2, gpt_oss, deepseek_v2, "
        "deepseek_v3, "
-       "kimi_k2, glm4_moe_lite, solar_open, exaone_moe, hunyuan_v1_moe, youtu, nemotron, "
+       "kimi_k2, glm4_moe_lite, solar_open, exaone_moe, hunyuan_v1_moe, hy_v3, youtu, nemotron, "
        "gpt_neox, gptj, codegen, gpt_bigcode, gpt_neo, bloom, mpt, falcon, phi, opt, biogpt, "
        "persimmon, jais2, stablelm, starcoder2, olmo, megatron-bert, bert, roberta, xlm-roberta, "
        "camembert, distilbert, mamba2, nemotron_h, bamba, granitemoehybrid, t5, vit, "

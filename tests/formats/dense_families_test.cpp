@@ -349,6 +349,13 @@ TEST(DenseFamilies, ExpertsThatAModelTypeTells) {
   EXPECT_EQ(exaone.moe_router_topk_scaling_factor, 2.5);
   EXPECT_EQ(refusal("exaone_moe", R"(,"sliding_window":null)"),
             "65 c: \"sliding_window\" is null, which its class does not take");
+  const ModelConfig hy3 = model_of("hy_v3");
+  EXPECT_EQ(hy3.moe_router_topk_scaling_factor, 2.826);
+  EXPECT_EQ(std::ranges::count(hy3.experts_of_layers(80), false), 1);
+  EXPECT_EQ(refusal("hy_v3", R"(,"mlp_bias":true)"),
+            "65 c: \"mlp_bias\" is true, which is not supported");
+  EXPECT_EQ(refusal("hy_v3", R"(,"num_experts_per_tok":1)"),
+            "65 c: \"num_experts_per_tok\" is 1, expected more, of which the sum is 1");
   const ModelConfig hunyuan = model_of(
       "hunyuan_v1_moe", R"(,"num_hidden_layers":2,"num_experts":4,"moe_topk":[2,2],)"
                         R"("num_shared_expert":[1,1],"moe_intermediate_size":[11008,11008])");

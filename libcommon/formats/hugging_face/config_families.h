@@ -118,7 +118,11 @@ void write_decoder(JsonWriter& json, const ModelConfig& model, std::string_view 
 void write_sliding_window(JsonWriter& json, const ModelConfig& model);
 // Writes a window for a class that asks for one even where no layer has it.
 void write_needed_window(JsonWriter& json, const ModelConfig& model);
-void write_layer_types(JsonWriter& json, const ModelConfig& model);    // which have a window
+void write_layer_types(JsonWriter& json, const ModelConfig& model);  // which have a window
+void set_expert_layers(ModelConfig& model, const std::vector<bool>& experts);
+// Which layers have experts in classes that are told so by mlp_layer_types alone, or have one dense
+// layer in front; how many DeepSeek's words say, which they pass over, is to be that.
+void read_sparse_layers(const ConfigJson& json, ModelConfig& model);
 void write_sparse_layers(JsonWriter& json, const ModelConfig& model);  // which have experts
 
 // --- Of decoders with experts, what is said of these --------------------------------------------

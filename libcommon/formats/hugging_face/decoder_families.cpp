@@ -105,6 +105,8 @@ constexpr Decoder kDecoders[] = {
     {"exaone_moe", "ExaoneMoeForCausalLM", none, 102400, 32, 4096, 32, 32, 0, 16384, 2048, 1e-5},
     {"hunyuan_v1_moe", "HunYuanMoEV1ForCausalLM", refused, 290943, 32, 4096, 32, 0, 0, 11008, 2048,
      1e-5},
+    {"hy_v3", "HYV3ForCausalLM", refused, 120832, 80, 4096, 64, 8, 128, 13312, 131072, 1e-5,
+     11158840, 0.006},
     {"youtu", "YoutuForCausalLM", refused, 128256, 32, 2048, 16, 16, 0, 6144, 131072, 1e-6, 10000,
      0.02, "silu", true},
     {"nemotron", "NemotronForCausalLM", flags, 256000, 32, 6144, 48, 0, 0, 24576, 4096, 1e-5, 10000,
@@ -197,7 +199,8 @@ class DecoderReader {
         type == "exaone" ? json_.real_or("rms_norm_eps", usual_.epsilon) : usual_.epsilon);
     model_.qk_layernorm = is_qwen3(type) || is_delta_family(type) || type == "gemma3_text" ||
                           is_olmo(type) || type == "exaone4" || xielu || type == "nanochat" ||
-                          type == "dots1" || type == "exaone_moe" || type == "minimax_m2" ||
+                          type == "dots1" || type == "exaone_moe" || type == "hy_v3" ||
+                          type == "minimax_m2" ||
                           (type == "glm4_moe" && json_.flag_or("use_qk_norm", false));
   }
 

@@ -19,13 +19,28 @@ static void read_mixtral(const ConfigJson& json, ModelConfig& c) {
   c.moe_aux_loss_coeff = {json.real_or("router_aux_loss_coef", 0.001)};
 }
 
+void set_expert_layers(ModelConfig& c, const std::vector<bool>& experts) {
+  if (std::ranges::count(experts, false) == 0) return;
+  c.moe_layer_freq = "[";
+  for (const bool has : experts) c.moe_layer_freq += has ? "1," : "0,";
+  c.moe_layer_freq.back() = ']';
+}
+
 template <class HasExperts>
 static void set_layers(ModelConfig& c, const HasExperts& has_experts) {
-  std::string layers;
-  for (std::int64_t layer = 0; layer < c.num_layers; ++layer)
-    layers += has_experts(layer) ? ",1" : ",0";
-  if (layers.find('0') != layers.npos)
-    c.moe_layer_freq = concat("[", std::string_view(layers).substr(1), "]");
+  std::vector<bool> experts;
+  for (std::int64_t layer = 0; layer < c.num_layers; ++layer) experts.push_back(has_experts(layer));
+  set_expert_layers(c, experts);
+}
+
+void read_sparse_layers(const ConfigJson& json, ModelConfig& c) {
+  constexpr const char* kDense = "first_k_dense_replace";
+  std::vector<bool> usual(static_cast<std::size_t>(c.num_layers), true);
+  if (!usual.empty()) usual[0] = false;
+  const std::optional<std::vector<bool>> said = json.sparse_layers(c.num_layers);
+  if (const std::int64_t dense = json.size_or(kDense, 1); !said && dense != 1)
+    json.refuse(json_quoted(kDense), " is ", dense, ", expected 1, or \"mlp_layer_types\"");
+  set_expert_layers(c, said.value_or(usual));
 }
 
 // Every decoder_sparse_step-th layer has experts, but for some that are named.

@@ -5,9 +5,9 @@
 // hunyuan_v1_dense, hyperclovax, minicpm, cwm, smollm3, cohere, cohere2, qwen2, qwen3, qwen2_moe,
 // qwen3_moe, qwen3_next, qwen3_5_text, glm4_moe, dots1, granitemoe, granitemoeshared, olmoe,
 // flex_olmo, minimax_m2, gpt_oss, deepseek_v2, deepseek_v3, kimi_k2, glm4_moe_lite, solar_open,
-// exaone_moe, hunyuan_v1_moe, youtu, nemotron, gpt_neox, gptj, codegen, gpt_bigcode, gpt_neo,
-// bloom, mpt, falcon, phi, opt, biogpt, persimmon, jais2, stablelm, starcoder2, olmo, bert,
-// roberta, xlm-roberta, camembert, distilbert, megatron-bert, mamba2, nemotron_h, bamba,
+// exaone_moe, hunyuan_v1_moe, hy_v3, youtu, nemotron, gpt_neox, gptj, codegen, gpt_bigcode,
+// gpt_neo, bloom, mpt, falcon, phi, opt, biogpt, persimmon, jais2, stablelm, starcoder2, olmo,
+// bert, roberta, xlm-roberta, camembert, distilbert, megatron-bert, mamba2, nemotron_h, bamba,
 // granitemoehybrid, t5, vit, clip_vision_model, siglip_vision_model, internvl_vision, radio, llava
 // and internvl.  Of gemma3, mistral3, qwen2_vl, qwen2_5_vl, qwen3_vl, qwen3_vl_moe, glm4v_moe and
 // qwen3_5 the part that reads texts is read.  A setting that ours has not is refused by name.

@@ -127,8 +127,9 @@ constexpr OwnMember kOwnMembers[] = {
     {"use_post_norm", {"hyperclovax"}},
     {"layer_rope_theta", {"granite_swa"}},
     {"use_routing_bias", {"minimax_m2"}},
-    {"mlp_layer_types", {"glm4_moe_lite", "exaone_moe"}},
-    {"num_shared_experts", {"exaone_moe"}},
+    {"mlp_layer_types", {"glm4_moe_lite", "exaone_moe", "hy_v3"}},
+    {"num_shared_experts", {"exaone_moe", "hy_v3"}},
+    {"router_scaling_factor", {"hy_v3"}},
     {"moe_topk", {"hunyuan_v1_moe"}},
     {"num_shared_expert", {"hunyuan_v1_moe"}},
     {"use_mixed_mlp_moe", {"hunyuan_v1_moe"}}};

@@ -97,31 +97,11 @@ static void read_groups_by_sums(const ConfigJson& json, ModelConfig& c) {
   c.moe_router_group_topk = kept;
 }
 
-static void set_layers(ModelConfig& c, const std::vector<bool>& experts) {
-  if (std::ranges::count(experts, false) == 0) return;
-  c.moe_layer_freq = "[";
-  for (const bool has : experts) c.moe_layer_freq += has ? "1," : "0,";
-  c.moe_layer_freq.back() = ']';
-}
-
-// Says which layers have experts as its class does, which passes over how many DeepSeek's words
-// say.
-static void read_glm_layers(const ConfigJson& json, ModelConfig& c) {
-  constexpr const char* kDense = "first_k_dense_replace";
-  std::vector<bool> usual(static_cast<std::size_t>(c.num_layers), true);
-  if (!usual.empty()) usual[0] = false;
-  const std::optional<std::vector<bool>> said = json.sparse_layers(c.num_layers);
-  if (const std::int64_t dense = json.size_or(kDense, 1); !said && dense != 1)
-    json.refuse(json_quoted(kDense), " is ", dense, ", expected 1, or \"mlp_layer_types\"");
-  set_layers(c, said.value_or(usual));
-}
-
-// The same of all other families in one member.
 static void read_first_layers(const ConfigJson& json, ModelConfig& c, std::int64_t usual) {
   const std::int64_t dense = json.size_or("first_k_dense_replace", usual);
   std::vector<bool> experts(static_cast<std::size_t>(c.num_layers), true);
   std::fill_n(experts.begin(), std::min(dense, c.num_layers), false);
-  set_layers(c, experts);
+  set_expert_layers(c, experts);
 }
 
 void read_latent_experts(const ConfigJson& json, HuggingFaceConfig& config) {
@@ -158,7 +138,7 @@ void read_latent_experts(const ConfigJson& json, HuggingFaceConfig& config) {
   }
   if (!glm) return read_first_layers(json, c, second ? 0 : 3);
   expect_whole_turns(json, c);
-  read_glm_layers(json, c);
+  read_sparse_layers(json, c);
 }
 
 // --- Writing ------------------------------------------------------------------------------------

@@ -76,11 +76,26 @@ static void read_exaone(const ConfigJson& json, ModelConfig& c) {
   std::vector<bool> experts(static_cast<std::size_t>(c.num_layers), true);
   const std::int64_t dense = json.size_or("first_k_dense_replace", 1);
   std::fill_n(experts.begin(), std::min(dense, c.num_layers), false);
-  experts = json.sparse_layers(c.num_layers).value_or(experts);
-  if (std::ranges::count(experts, false) == 0) return;
-  c.moe_layer_freq = "[";
-  for (const bool has : experts) c.moe_layer_freq += has ? "1," : "0,";
-  c.moe_layer_freq.back() = ']';
+  set_expert_layers(c, json.sparse_layers(c.num_layers).value_or(experts));
+}
+
+// Behind one dense layer, in one group.
+static void read_hy3(const ConfigJson& json, ModelConfig& c) {
+  c.num_experts =
+      json.size_or(json.has("num_local_experts") ? "num_local_experts" : "num_experts", 192);
+  c.moe_router_topk = json.size_or("num_experts_per_tok", 8);
+  if (c.moe_router_topk == 1)
+    json.refuse("\"num_experts_per_tok\" is 1, expected more, of which the sum is 1");
+  const std::int64_t width = json.size_or("moe_intermediate_size", 1536);
+  c.moe_ffn_hidden_size = width;
+  c.moe_shared_expert_intermediate_size = json.count_or("num_shared_experts", 1) * width;
+  c.moe_router_score_function = "sigmoid";
+  c.moe_router_enable_expert_bias = true;
+  c.moe_router_dtype = "fp32";  // whatever the rest is computed in
+  if (const double factor = json.positive_or("router_scaling_factor", 2.826); factor != 1)
+    c.moe_router_topk_scaling_factor = factor;
+  json.expect_flag("mlp_bias", false);
+  read_sparse_layers(json, c);
 }
 
 // Its makers have a number for each layer, which is to be the same for all.
@@ -126,7 +141,8 @@ static constexpr TypedExperts kTyped[] = {{"granitemoeshared", read_granite_shar
                                           {"minimax_m2", read_minimax, true},
                                           {"solar_open", read_solar, false},
                                           {"exaone_moe", read_exaone, false},
-                                          {"hunyuan_v1_moe", read_hunyuan, true}};
+                                          {"hunyuan_v1_moe", read_hunyuan, true},
+                                          {"hy_v3", read_hy3, false}};
 
 static const TypedExperts* find_typed(std::string_view type) {
   const auto* const found = std::ranges::find(kTyped, type, &TypedExperts::type);
@@ -143,7 +159,9 @@ bool is_width_of_typed_experts(std::string_view type) {
 void read_typed_experts(const ConfigJson& json, HuggingFaceConfig& config) {
   config.model.family = ModelFamily::mixtral;
   find_typed(json.model_type())->read(json, config.model);
-  if (json.is("exaone_moe")) config.passed_over = "mtp.";  // as by its class
+  // Layers that predict further tokens, as by their classes.
+  if (json.is("exaone_moe")) config.passed_over = "mtp.";
+  if (json.is("hy_v3")) config.passed_over = concat("model.layers.", config.model.num_layers, ".");
 }
 
 // --- Writing ------------------------------------------------------------------------------------
@@ -159,6 +177,16 @@ static void write_grouped(JsonWriter& json, const ModelConfig& c, bool solar) {
   if (!solar) write_sparse_layers(json, c);
 }
 
+static void write_hy3(JsonWriter& json, const ModelConfig& c) {
+  json.member("num_experts", c.num_experts).member("num_experts_per_tok", c.moe_router_topk);
+  json.member("moe_intermediate_size", c.expert_ffn());
+  json.member("num_shared_experts", c.moe_shared_expert_intermediate_size / c.expert_ffn());
+  const double factor = c.moe_router_topk_scaling_factor;
+  json.key("router_scaling_factor").raw(fraction_of(factor == 0 ? 1 : factor));
+  json.member("mlp_bias", false);
+  write_sparse_layers(json, c);
+}
+
 static void write_hunyuan(JsonWriter& json, const ModelConfig& c) {
   json.member("num_experts", c.num_experts).member("moe_topk", c.moe_router_topk);
   json.member("moe_intermediate_size", c.expert_ffn()).member("num_shared_expert", 1);
@@ -168,6 +196,7 @@ static void write_hunyuan(JsonWriter& json, const ModelConfig& c) {
 void write_typed_experts(JsonWriter& json, const ModelConfig& c, std::string_view type) {
   if (type == "solar_open" || type == "exaone_moe")
     return write_grouped(json, c, type == "solar_open");
+  if (type == "hy_v3") return write_hy3(json, c);
   if (type == "hunyuan_v1_moe") return write_hunyuan(json, c);
   json.member(type == "flex_olmo" ? "num_experts" : "num_local_experts", c.num_experts);
   json.member("num_experts_per_tok", c.moe_router_topk);

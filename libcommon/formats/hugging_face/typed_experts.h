@@ -1,6 +1,6 @@
 // What config.json says of experts in families that only their model_type tells from others, which
 // the settings of a model keep as its hf_model_type: granitemoeshared, flex_olmo,
-// minimax_m2, solar_open, exaone_moe and hunyuan_v1_moe.
+// minimax_m2, solar_open, exaone_moe, hunyuan_v1_moe and hy_v3.
 #pragma once
 
 #include <string_view>

@@ -289,6 +289,13 @@ constexpr ModuleName kHunyuanExperts[] = {
     {"mlp.shared_experts.linear_fc2", "mlp.shared_mlp.down_proj"},
 };
 
+constexpr ModuleName kHy3[] = {
+    {"mlp.router", "mlp.router.gate"},
+    {"mlp.shared_experts.linear_fc1", "mlp.shared_mlp.gate_proj", gate},
+    {"mlp.shared_experts.linear_fc1", "mlp.shared_mlp.up_proj", up},
+    {"mlp.shared_experts.linear_fc2", "mlp.shared_mlp.down_proj"},
+};
+
 constexpr ModuleName kApertus[] = {
     {"input_layernorm", "attention_layernorm"},
     {"pre_mlp_layernorm", "feedforward_layernorm"},
@@ -322,6 +329,7 @@ constexpr DecoderNames kDecoderNames[] = {
     {"granitemoeshared", kLlamaLayers, kGraniteRouter},
     {"minimax_m2", kLlamaLayers, kMixtralRouter},
     {"hunyuan_v1_moe", kLlamaLayers, kHunyuanExperts},
+    {"hy_v3", kLlamaLayers, kHy3},
     {"starcoder2", kLlamaLayers, kStarcoder2},
     {"gpt_neox", "gpt_neox.layers.", kNeox},
     {"gptj", "transformer.h.", kGptJ},
@@ -522,6 +530,7 @@ Names own_names(const ModelConfig& c, const Param& row) {
   const std::string layer = layer_prefix(row.place, found->layers);
   if (type.starts_with("granitemoe") && row.place.expert) return granite_experts(row, layer);
   if (type == "minimax_m2" && row.place.expert) return mixtral_experts(c, row, layer);
+  if (type == "hy_v3" && row.place.param == "expert_bias") return {{layer + "mlp.expert_bias"}};
   if (type == "minimax_m2" && row.place.param == "expert_bias")
     return {{layer + "block_sparse_moe.e_score_correction_bias"}};
   Names names;
