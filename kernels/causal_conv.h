@@ -33,9 +33,9 @@ struct ConvShape {
   std::int64_t sequences, length, taps;
   std::int64_t mixed, projected, mixed_of_projected;  // columns of rows, and where x's begin
 
-  // Shape: MambaShape or DeltaShape.
+  // Shape: MambaShape or DeltaShape, which convert.
   template <class Shape>
-  constexpr ConvShape(const Shape& s)
+  constexpr ConvShape(const Shape& s)  // NOLINT(google-explicit-constructor)
       : sequences(s.sequences),
         length(s.length),
         taps(s.taps),
