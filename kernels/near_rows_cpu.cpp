@@ -189,19 +189,27 @@ struct Found {
   std::vector<One> may = {};   // upper bounds
   std::vector<One> told = {};  // distances of those that were made, the nearest first
   float floor = -INFINITY;     // as many have lower bounds of this
+
+  void clear() {
+    for (std::vector<One>* const all : {&may, &told}) all->clear();
+    lowest.clear();
+    floor = -INFINITY;
+  }
 };
 
 class Block {  // of rows of x
  public:
-  // products: room for kRows kVectors.
-  Block(const NearRows& p, std::span<std::int32_t> products)
+  // products: room for kRows kVectors;  found: for kRows.
+  Block(const NearRows& p, std::span<std::int32_t> products, std::span<Found> found)
       : p_(p),
         codes_(*p.codes),
         width_(4 * codes_.depth()),
         x_(static_cast<std::size_t>(kRows * width_ + kLanes)),
         y_(static_cast<std::size_t>(codes_.columns + kLanes)),
         products_(products),
-        found_(static_cast<std::size_t>(kRows)) {}
+        found_(found) {
+    for (Found& of : found_) of.clear();
+  }
 
   // done(row, its candidates), nearest first where there are several, as distances say.
   template <class Done>
@@ -229,9 +237,6 @@ class Block {  // of rows of x
       Found& found = found_of(i - begin);
       tell(found, p_.x + i * codes_.columns, own_of(i - begin), distances);
       done(i, std::as_const(found.told));
-      found.told.clear();
-      found.lowest.clear();
-      found.floor = -INFINITY;
     }
   }
 
@@ -323,7 +328,7 @@ class Block {  // of rows of x
   std::vector<std::int8_t> x_;  // codes
   std::vector<float> y_;
   std::span<std::int32_t> products_;
-  std::vector<Found> found_;
+  std::span<Found> found_;
   Coded of_[kRows] = {};
   std::int32_t starts_[kRows] = {};
   float upper_[kVectors] = {};
@@ -334,7 +339,8 @@ template <class Done>
 void for_rows(const NearRows& p, bool distances, const Done& done) {
   for_blocks(p.rows, kRows, [&](std::int64_t begin, std::int64_t end) {
     thread_local std::vector<std::int32_t> products(kRows * kVectors);
-    Block block(p, products);
+    thread_local std::vector<Found> found(kRows);
+    Block block(p, products, found);
     block.run(begin, end, distances, done);
   });
 }
