@@ -416,9 +416,9 @@ void ModelConfig::add_to(CommandLine& cl) {
   const auto declare = [&](Section section) { visit_settings(*this, Declaring{cl, section}); };
   cl.section("Model");
   for (const Section section : {Section::sizes, Section::model, Section::padding}) declare(section);
-  cl.section("Layers of some families");
+  cl.section("Kinds of layers");
   declare(Section::layers);
-  cl.section("Norms of some families");
+  cl.section("Kinds of norms");
   declare(Section::norms);
   cl.section("Gated delta rule");
   declare(Section::rules);
