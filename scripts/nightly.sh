@@ -156,6 +156,9 @@ if [[ -n $data ]]; then
   long scripts/compare-search.py "$python" scripts/compare-search.py build/release/cmd
   long scripts/compare-encoders.py "$python" scripts/compare-encoders.py build/release/cmd \
     --learn "$data/wikitext-2/test.txt"
+  if "$python" -c 'import sentence_transformers' 2> /dev/null; then
+    long scripts/compare-sentences.py "$python" scripts/compare-sentences.py build/release/cmd
+  fi
   long scripts/compare-llava.py "$python" scripts/compare-llava.py build/release/cmd
   long scripts/compare-energon.py "$python" scripts/compare-energon.py build/release/cmd
   long scripts/compare-experts.py "$python" scripts/compare-experts.py build/release/cmd

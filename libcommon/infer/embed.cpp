@@ -1,5 +1,7 @@
 #include "infer/embed.h"
 
+#include <algorithm>
+#include <atomic>
 #include <exception>
 #include <future>
 #include <optional>
@@ -14,7 +16,9 @@
 #include "base/threads.h"
 #include "data/corpus/json_lines.h"
 #include "formats/load_model.h"
+#include "infer/sentence_folder.h"
 #include "infer/text_embedder.h"
+#include "text/chat/chat_strings.h"
 
 namespace mt {
 namespace {
@@ -22,26 +26,44 @@ namespace {
 constexpr std::size_t kAtATime = 4096;        // texts that are put together by their lengths
 constexpr std::size_t kMostBytes = 16 << 20;  // of texts that wait
 
-TextPooling pooling_of(const EmbedOptions& o) {
-  if (o.pooled && o.pooling != "words")
+std::string known_prompts(const SentenceFolder& folder) {
+  std::string names;
+  for (const auto& [name, text] : folder.prompts)
+    names += (names.empty() ? ", but: " : ", ") + name;
+  return names;
+}
+
+// What --load's folder says, with what the command line says in its place.
+SentenceFolder folder_of(const EmbedOptions& o) {
+  if (o.pooled && !o.pooling.empty())
     fail(Exit::usage, "--pooling ", o.pooling, ": excludes --pooled");
-  if (o.pooled) return TextPooling::pooler;
-  return o.pooling == "mean"  ? TextPooling::mean
-         : o.pooling == "cls" ? TextPooling::cls
-                              : TextPooling::words;
+  std::optional<SentenceFolder> said = read_sentence_folder(o.load);
+  if (!o.prompt_name.empty() && (!said || !said->prompts.contains(o.prompt_name)))
+    fail(Exit::usage, "--prompt-name ", o.prompt_name, ": ", o.load, " has no such prompt",
+         said ? known_prompts(*said) : "");
+  if (!said) said = {.pooling = TextPooling::words};
+  if (!o.prompt_name.empty()) said->default_prompt = said->prompts[o.prompt_name];
+  if (o.pooled || !o.pooling.empty()) said->normalize = false;
+  said->normalize |= o.normalize;
+  if (o.pooled) said->pooling = TextPooling::pooler;
+  if (o.pooling == "words") said->pooling = TextPooling::words;
+  if (o.pooling == "mean") said->pooling = TextPooling::mean;
+  if (o.pooling == "cls") said->pooling = TextPooling::cls;
+  return *said;
 }
 
 class Embedding {
  public:
   using Print = std::function<void(std::string_view)>;
 
-  Embedding(const EmbedOptions& options, const LoadedModel& loaded, Print print,
-            std::function<void()> done)
+  Embedding(const EmbedOptions& options, const SentenceFolder& folder, const LoadedModel& loaded,
+            Print print, std::function<void()> done)
       : options_(options),
+        folder_(folder),
         print_(std::move(print)),
         done_(std::move(done)),
-        embedder_(loaded, {.pooling = pooling_of(options),
-                           .normalize = options.normalize,
+        embedder_(loaded, {.pooling = folder.pooling,
+                           .normalize = folder.normalize,
                            .batch = options.micro_batch_size,
                            .threads = options.threads}),
         workers_(options.threads),
@@ -59,6 +81,9 @@ class Embedding {
   void finish() {
     flush();
     embed(next_.get());
+    if (cut_ > 0 && options_.warn)
+      options_.warn(concat(cut_.load(), cut_ == 1 ? " text was" : " texts were", " cut to ",
+                           most_tokens(), " tokens, as its folder says"));
     if (!file_) return;
     if (is_matrix()) {
       file_->write(npy_header(items_, embedder_.columns()));
@@ -118,12 +143,23 @@ class Embedding {
     std::rethrow_exception(texts.wrong);
   }
 
-  std::vector<std::int32_t> ids_of(const Text& text) const {
-    std::vector<std::int32_t> ids = embedder_.ids(text.text, text.place);
-    if (std::ssize(ids) > embedder_.max_tokens())
+  std::vector<std::int32_t> ids_of(const Text& text) {
+    std::string whole = folder_.default_prompt + text.text;
+    if (folder_.is_there) whole = strip_text(whole, Side::both);
+    if (folder_.lower_case) whole = lower_text(whole);
+    std::vector<std::int32_t> ids = embedder_.ids(whole, text.place);
+    if (std::ssize(ids) <= most_tokens()) return ids;
+    if (!folder_.is_there)
       fail(Exit::bad_data, text.place, ": ", ids.size(), " tokens; the model takes at most ",
            embedder_.max_tokens());
+    ++cut_;
+    ids[static_cast<std::size_t>(most_tokens()) - 1] = ids.back();  // [SEP]
+    ids.resize(static_cast<std::size_t>(most_tokens()));
     return ids;
+  }
+  std::int64_t most_tokens() const {
+    return folder_.max_tokens > 0 ? std::min(folder_.max_tokens, embedder_.max_tokens())
+                                  : embedder_.max_tokens();
   }
   bool is_matrix() const { return options_.output.ends_with(".npy"); }
 
@@ -145,6 +181,7 @@ class Embedding {
   }
 
   const EmbedOptions& options_;
+  const SentenceFolder& folder_;
   Print print_;
   std::function<void()> done_;
   TextEmbedder embedder_;
@@ -154,6 +191,7 @@ class Embedding {
   std::size_t bytes_ = 0;    // of these
   std::vector<float> matrix_;
   std::int64_t items_ = 0;
+  std::atomic<std::int64_t> cut_ = 0;
   const std::launch encoding_;
   std::future<Encoded> next_;  // the last: it uses the others
 };
@@ -199,9 +237,13 @@ void EmbedOptions::add_to(CommandLine& cl) {
   cl.flag("--pooled", &pooled, "what the pooler makes of [CLS], not the mean of the other tokens");
   cl.option("--pooling", &pooling, "OF",
             "what an embedding is of: words, the mean of all tokens but [CLS] and [SEP]; mean, of "
-            "all, as most models of sentence-transformers; cls, the state of [CLS], as BGE",
+            "all; cls, the state of [CLS]; default: what the model's folder says to "
+            "sentence-transformers, else words",
             one_of({"words", "mean", "cls"}));
   cl.flag("--normalize", &normalize, "embeddings have the length 1");
+  cl.option("--prompt-name", &prompt_name, "NAME",
+            "put the model's prompt of this name in front of each text; default: the one that its "
+            "folder names, if it does");
   cl.option("--json-key", &key, "KEY", "member with the text, in JSON lines");
   cl.option("--output", &output, "FILE",
             "JSON lines or, if its name ends in .npy, a matrix of float32; - is stdout");
@@ -216,11 +258,12 @@ void EmbedOptions::add_to(CommandLine& cl) {
 
 void embed(const EmbedOptions& o, const std::function<void(std::string_view)>& print,
            const std::function<void()>& done) {
+  const SentenceFolder folder = folder_of(o);
   const LoadedModel loaded = load_model(o.load, o.tokenizer, o.compute, TextEmbedder::use());
   loaded.tell(o.warn);
   const std::vector<std::string> inputs = expand_inputs(o.inputs);
   if (o.output != "-") refuse_inputs({&o.output, 1}, inputs);
-  Embedding embedding(o, loaded, print, done);
+  Embedding embedding(o, folder, loaded, print, done);
   try {
     for (const std::string& input : inputs) read(input, o.key, embedding);
   } catch (const Error&) {

@@ -15,7 +15,9 @@
 namespace mt {
 
 struct EmbedOptions {
-  std::string load, output = "-", key = "text", pooling = "words";
+  std::string load, output = "-", key = "text";
+  std::string pooling = {};      // "": as the model's folder says, else words
+  std::string prompt_name = {};  // of those of the model's folder
   std::vector<std::string> inputs;
   bool pooled = false, normalize = false, force = false;
   std::int64_t micro_batch_size = 4;
