@@ -161,6 +161,9 @@ LoadedModel load_model(const std::string& path, const TokenizerOptions& tokenize
       flag != nullptr && compute.device() == Device::cuda)
     fail(Exit::unavailable, source->path(), ": has ", flag,
          ", for which GPUs have no kernels; see --device cpu");
+  if (use.continues && config.qk_layernorm_behind_rope && compute.device() == Device::cuda)
+    fail(Exit::unavailable, source->path(),
+         ": has --qk-layernorm-behind-rope, with which GPUs continue no text; see --device cpu");
   if (options.further && *options.further != config.mtp_num_layers)
     fail(Exit::bad_config, source->path(), ": has ", config.mtp_num_layers,
          " layers that predict further tokens, expected ", *options.further);

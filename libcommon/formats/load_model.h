@@ -67,6 +67,7 @@ struct ModelUse {
   std::vector<ModelFamily> families;
   const char* others;
   std::string_view task_head = {};
+  bool continues = false;  // texts, a token behind the other, with a cache
 };
 
 // The model at `path`, of whatever format open_model() finds there, its values on the device in the

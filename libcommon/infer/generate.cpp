@@ -41,6 +41,7 @@ LoadedModel load_to_continue(const std::string& path, const TokenizerOptions& to
   ModelUse use = {{ModelFamily::gpt, ModelFamily::mixtral, ModelFamily::mamba, ModelFamily::t5,
                    ModelFamily::llava},
                   "with which no text is continued here"};
+  use.continues = true;
   if (with.neighbors) use.families.push_back(ModelFamily::retro);
   ModelSourceOptions source{.adapter = with.adapter};
   if (with.further_layers > 0) source.further = with.further_layers;

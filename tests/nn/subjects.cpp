@@ -293,7 +293,8 @@ NamedSubject of_mlp(const std::string& name, Activation activation, bool with_bi
           }};
 }
 
-// Of its slopes' numbers two are learned.
+// Of its slopes' numbers two are learned.  The activation has a kink at eps and jumps at 0: numbers
+// are drawn in an order that brings none near these.
 NamedSubject of_xielu(const std::string& name, bool recompute) {
   return {name, [=] {
             static double beta = 0.4, eps = -0.01;
@@ -307,9 +308,9 @@ NamedSubject of_xielu(const std::string& name, bool recompute) {
               };
               const Mlp::Slopes slopes{add("alpha_p"), add("alpha_n"), &kBeta, &kEps};
               constexpr std::int64_t kFfn = 9;
-              return Mlp(linear(subject.table, "fc1", kFfn, kHidden, false),
-                         linear(subject.table, "fc2", kHidden, kFfn, false), Activation::xielu, 3,
-                         0, recompute, slopes);
+              const Linear fc2 = linear(subject.table, "fc2", kHidden, kFfn, false);
+              const Linear fc1 = linear(subject.table, "fc1", kFfn, kHidden, false);
+              return Mlp(fc1, fc2, Activation::xielu, 3, 0, recompute, slopes);
             });
           }};
 }
